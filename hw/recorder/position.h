@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Positions, and points in a recording.
+ *
+ * A step is the atom of ordering on one vCPU (docs/design.md, "Words"); a
+ * position is how many steps a vCPU has ended since recording started.  There
+ * is no global clock, so a point in a recording is one position per vCPU.
+ *
+ * People write points down and come back to them, so a point has one text
+ * form, the same in every command and message: `0:1500,1:0,2:73`.
+ */
+#ifndef RECORDER_POSITION_H
+#define RECORDER_POSITION_H
+
+#include <glib.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef uint64_t Position;
+
+/* The most vCPUs that one recording can have.  Bounds what readers allocate. */
+#define RECORDER_MAX_VCPUS 256
+
+typedef struct Point {
+    unsigned n_vcpus;
+    Position at[];
+} Point;
+
+/* The start of a recording: every vCPU at 0. */
+Point *point_new(unsigned n_vcpus);
+void point_free(Point *point);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(Point, point_free)
+
+/*
+ * Text to point and back.  All vCPUs of the recording must be there, once, in
+ * order; point_parse() returns NULL and sets @error when they are not.
+ */
+char *point_format(const Point *point);
+Point *point_parse(const char *text, unsigned n_vcpus, GError **error);
+
+/* Does @a lie before @b, or at it, on every vCPU? */
+bool point_includes(const Point *b, const Point *a);
+
+#define POINT_ERROR point_error_quark()
+GQuark point_error_quark(void);
+
+typedef enum PointError {
+    POINT_ERROR_SYNTAX,
+    POINT_ERROR_VCPUS,
+} PointError;
+
+#endif

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The `reprise` command line: one table of commands, each a name, a function
+ * and a line of help.
+ *
+ * Exit status: 0 success; 2 unusable input or usage.
+ */
+#include <errno.h>
+#include <glib.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "hw/recorder/log-format.h"
+#include "hw/recorder/version.h"
+
+enum {
+    STATUS_OK = 0,
+    STATUS_USAGE = 2,
+};
+
+typedef struct Command {
+    const char *name;
+    int (*run)(int argc, char **argv);
+    const char *help;
+} Command;
+
+static int run_help(int argc, char **argv);
+static int run_version(int argc, char **argv);
+
+static const Command commands[] = {
+    { "help", run_help, "show this text" },
+    { "version", run_version, "show the version, log format and patch level" },
+};
+
+static int usage_error(const char *format, const char *what)
+{
+    fprintf(stderr, "reprise: ");
+    fprintf(stderr, format, what);
+    fprintf(stderr, "; see reprise --help\n");
+    return STATUS_USAGE;
+}
+
+static int run_help(int argc, char **argv)
+{
+    if (argc > 1) {
+        return usage_error("help takes no argument, got '%s'", argv[1]);
+    }
+    printf("usage: reprise COMMAND [ARG...]\n"
+           "\n"
+           "Record a whole multi-processor guest while its vCPUs run in parallel,\n"
+           "and replay it exactly.\n"
+           "\n"
+           "commands:\n");
+    for (size_t i = 0; i < G_N_ELEMENTS(commands); i++) {
+        printf("  %-10s %s\n", commands[i].name, commands[i].help);
+    }
+    printf("\n"
+           "Recording and replaying are not there yet: this version builds the patched\n"
+           "QEMU and boots its guests (images/boot --help).\n"
+           "\n"
+           "exit status: 0 success; 2 unusable input or usage\n");
+    return STATUS_OK;
+}
+
+static int run_version(int argc, char **argv)
+{
+    if (argc > 1) {
+        return usage_error("version takes no argument, got '%s'", argv[1]);
+    }
+    printf("reprise %s (log format %d, QEMU patches %s)\n",
+           reprise_version(), LOG_VERSION, reprise_patch_level());
+    return STATUS_OK;
+}
+
+static int run(int argc, char **argv)
+{
+    const char *name;
+
+    if (argc < 2) {
+        return usage_error("%s", "no command given");
+    }
+    name = argv[1];
+    if (g_str_equal(name, "--help") || g_str_equal(name, "-h")) {
+        name = "help";
+    } else if (g_str_equal(name, "--version") || g_str_equal(name, "-V")) {
+        name = "version";
+    }
+    for (size_t i = 0; i < G_N_ELEMENTS(commands); i++) {
+        if (g_str_equal(name, commands[i].name)) {
+            return commands[i].run(argc - 1, argv + 1);
+        }
+    }
+    return usage_error("unknown command '%s'", name);
+}
+
+int main(int argc, char **argv)
+{
+    int status = run(argc, argv);
+
+    /* A full disk or a closed pipe must not look like success. */
+    if (fflush(stdout) != 0) {
+        fprintf(stderr, "reprise: cannot write the output: %s\n", strerror(errno));
+        return STATUS_USAGE;
+    }
+    return status;
+}

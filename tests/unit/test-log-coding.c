@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The integer coding of logs: what is written is read back, a stream cut off
+ * anywhere is noticed, and every value has exactly one coding.
+ */
+#include "hw/recorder/log-buffer.h"
+#include "hw/recorder/log-format.h"
+#include "replay/log-cursor.h"
+
+static const struct {
+    uint64_t value;
+    size_t size;
+    uint8_t bytes[LOG_VARINT_MAX_BYTES];
+} known[] = {
+    { 0, 1, { 0x00 } },
+    { 1, 1, { 0x01 } },
+    { 127, 1, { 0x7f } },
+    { 128, 2, { 0x80, 0x01 } },
+    { 300, 2, { 0xac, 0x02 } },
+    { 16383, 2, { 0xff, 0x7f } },
+    { 16384, 3, { 0x80, 0x80, 0x01 } },
+    { G_MAXUINT64, 10, { 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01 } },
+};
+
+/* The bytes are what docs/log-format.md promises, not only what we read back. */
+static void test_known_bytes(void)
+{
+    for (unsigned i = 0; i < G_N_ELEMENTS(known); i++) {
+        g_autoptr(LogBuffer) log = log_buffer_new();
+        LogCursor cursor;
+
+        log_put_u64(log, known[i].value);
+        g_assert_cmpmem(log->data, log->used, known[i].bytes, known[i].size);
+        log_cursor_init(&cursor, known[i].bytes, known[i].size);
+        g_assert_cmpuint(log_get_u64(&cursor), ==, known[i].value);
+        g_assert_true(log_cursor_ok(&cursor));
+        g_assert_true(log_cursor_at_end(&cursor));
+    }
+}
+
+static void test_signed(void)
+{
+    static const int64_t values[] = {
+        0, -1, 1, -2, 63, -64, 64, -65, G_MAXINT64, G_MININT64,
+    };
+    g_autoptr(LogBuffer) log = log_buffer_new();
+    LogCursor cursor;
+
+    for (unsigned i = 0; i < G_N_ELEMENTS(values); i++) {
+        log_put_s64(log, values[i]);
+        /* Small differences of either sign are one byte. */
+        if (i == 5) {
+            g_assert_cmpuint(log->used, ==, 6);
+        }
+    }
+    log_cursor_init(&cursor, log->data, log->used);
+    for (unsigned i = 0; i < G_N_ELEMENTS(values); i++) {
+        g_assert_cmpint(log_get_s64(&cursor), ==, values[i]);
+    }
+    g_assert_true(log_cursor_ok(&cursor) && log_cursor_at_end(&cursor));
+}
+
+static uint64_t random_u64(void)
+{
+    uint64_t bits = (uint64_t)(uint32_t)g_test_rand_int() << 32 |
+                    (uint32_t)g_test_rand_int();
+
+    return bits >> g_test_rand_int_range(0, 64);
+}
+
+/* Random streams of all kinds, read whole, then cut off at every byte. */
+static void test_random_streams(void)
+{
+    enum { ITEMS = 20 };
+
+    for (int round = 0; round < 500; round++) {
+        g_autoptr(LogBuffer) log = log_buffer_new();
+        uint64_t values[ITEMS];
+        int kinds[ITEMS];
+        size_t ends[ITEMS];
+
+        for (int i = 0; i < ITEMS; i++) {
+            values[i] = random_u64();
+            kinds[i] = g_test_rand_int_range(0, 3);
+            switch (kinds[i]) {
+            case 0:
+                log_put_u64(log, values[i]);
+                break;
+            case 1:
+                log_put_s64(log, values[i]);
+                break;
+            case 2:
+                log_put_bytes(log, &values[i], sizeof(values[i]));
+                break;
+            }
+            ends[i] = log->used;
+        }
+        for (size_t size = 0; size <= log->used; size++) {
+            LogCursor cursor;
+            int i;
+
+            /* A copy, so that valgrind and ASan see a read beyond the cut. */
+            g_autofree uint8_t *cut = g_memdup2(log->data, size);
+            log_cursor_init(&cursor, cut, size);
+            for (i = 0; i < ITEMS && ends[i] <= size; i++) {
+                const uint8_t *bytes;
+
+                switch (kinds[i]) {
+                case 0:
+                    g_assert_cmpuint(log_get_u64(&cursor), ==, values[i]);
+                    break;
+                case 1:
+                    g_assert_cmpint(log_get_s64(&cursor), ==, (int64_t)values[i]);
+                    break;
+                case 2:
+                    bytes = log_get_bytes(&cursor, sizeof(values[i]));
+                    g_assert_cmpmem(bytes, sizeof(values[i]), &values[i], sizeof(values[i]));
+                    break;
+                }
+                g_assert_true(log_cursor_ok(&cursor));
+                g_assert_cmpuint(log_cursor_offset(&cursor), ==, ends[i]);
+            }
+            if (i == ITEMS) {
+                g_assert_true(log_cursor_at_end(&cursor));
+                continue;
+            }
+            if (kinds[i] == 2) {
+                g_assert_null(log_get_bytes(&cursor, sizeof(values[i])));
+            } else {
+                g_assert_cmpuint(log_get_u64(&cursor), ==, 0);
+            }
+            g_assert_false(log_cursor_ok(&cursor));
+            g_assert_cmpuint(log_cursor_offset(&cursor), ==, i ? ends[i - 1] : 0);
+        }
+    }
+}
+
+static void test_refused(void)
+{
+    static const struct {
+        size_t size;
+        uint8_t bytes[12];
+        const char *error;
+    } bad[] = {
+        { 0, { 0 }, "ends inside" },
+        { 1, { 0x80 }, "ends inside" },
+        { 2, { 0x80, 0x00 }, "useless zeros" },
+        { 3, { 0xff, 0x80, 0x00 }, "useless zeros" },
+        { 10, { 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x02 }, "larger than 64" },
+        { 12, { 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01 },
+          "larger than 64" },
+    };
+
+    for (unsigned i = 0; i < G_N_ELEMENTS(bad); i++) {
+        LogCursor cursor;
+
+        log_cursor_init(&cursor, bad[i].bytes, bad[i].size);
+        g_assert_cmpuint(log_get_u64(&cursor), ==, 0);
+        g_assert_nonnull(cursor.error);
+        g_assert_nonnull(strstr(cursor.error, bad[i].error));
+        /* The first error stays, whatever is asked next. */
+        g_assert_null(log_get_bytes(&cursor, 0));
+        g_assert_cmpint(log_get_s64(&cursor), ==, 0);
+        g_assert_nonnull(strstr(cursor.error, bad[i].error));
+        g_assert_cmpuint(log_cursor_offset(&cursor), ==, 0);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    g_test_init(&argc, &argv, NULL);
+    g_test_add_func("/log-coding/known-bytes", test_known_bytes);
+    g_test_add_func("/log-coding/signed", test_signed);
+    g_test_add_func("/log-coding/random-streams", test_random_streams);
+    g_test_add_func("/log-coding/refused", test_refused);
+    return g_test_run();
+}
