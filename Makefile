@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# The few commands of this project; `make help` lists them.  All building is
+# done by ninja in two folders that configure made: build/core (our own code,
+# the tool, the unit tests) and build/qemu (the patched QEMU, our code in it).
+
+-include build/config.mk
+
+NINJA := ninja
+EMULATORS := $(addprefix qemu-system-,$(TARGETS))
+
+.PHONY: all patches-edit patches-refresh clean help
+
+all: build/config.mk
+	@$(NINJA) -C build/core --quiet
+	$(NINJA) -C build/qemu $(EMULATORS)
+	@mkdir -p build/bin
+	@ln -f build/core/reprise $(addprefix build/qemu/,$(EMULATORS)) build/bin/
+
+# Hard links above, not symbolic ones: QEMU looks for ../share/qemu from where
+# its binary is.
+
+build/config.mk:
+	@echo "make: not configured yet: run ./configure first" >&2; exit 1
+
+# The patches to QEMU (docs/patches.md).
+patches-edit patches-refresh: patches-%: build/config.mk
+	@scripts/patches $* build/src/qemu
+
+clean:
+	rm -rf build
+
+help:
+	@echo 'make                  build build/bin/reprise and build/bin/qemu-system-*'
+	@echo 'make patches-edit     change the patches to QEMU, as commits'
+	@echo 'make patches-refresh  write those commits back to qemu-patches/'
+	@echo 'make clean            remove build/; then run ./configure again'
