@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * What all guest test programs share.
+ *
+ * Every NAME.c in this directory except guest.c is one program: images/build
+ * compiles it together with guest.c, statically, for each guest architecture.
+ * A program needs nothing but /proc and a writable /tmp.
+ *
+ * Usage of every program:  NAME [-t THREADS] [-n ROUNDS] [THREADS [ROUNDS]]
+ *
+ * It prints one line on stdout, when its self-check has passed:
+ *
+ *   NAME: key=value ... threads=T rounds=N elapsed=S.mmms
+ *
+ * Exit status: 0 self-check passed, 1 failed (stderr says what), 2 usage.
+ */
+#ifndef TESTS_GUEST_H
+#define TESTS_GUEST_H
+
+#include <stdint.h>
+#include <sys/types.h>
+
+/* The coherence unit of the recorder; data kept apart is aligned to it. */
+#define GUEST_LINE 64
+
+/* racey keeps a thread's number in one byte of each value that it stores. */
+#define GUEST_MAX_THREADS 255
+
+/* How long a program waits for what must come before it calls it lost. */
+#define GUEST_PATIENCE_NS (60 * 1000000000ull)
+
+typedef struct Guest {
+    const char *name;
+    unsigned threads;
+    unsigned long rounds;
+    uint64_t started_ns;
+} Guest;
+
+/* Set by guest_init(), constant afterwards. */
+extern Guest guest;
+
+/* Parses the command line (exits on --help and on errors), starts the clock. */
+void guest_init(const char *name, unsigned long default_rounds,
+                int argc, char **argv);
+
+/* CLOCK_MONOTONIC. */
+uint64_t guest_now_ns(void);
+
+/* Says why on stderr and exits with status 1, without any cleaning up. */
+void die(const char *fmt, ...) __attribute__((noreturn, format(printf, 1, 2)));
+
+#define check(cond, ...)      \
+    do {                      \
+        if (!(cond)) {        \
+            die(__VA_ARGS__); \
+        }                     \
+    } while (0)
+
+/* The result line, in a single write; fmt holds the program's own keys. */
+void guest_result(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/*
+ * Runs work(0) ... work(count - 1) on one thread each and joins them all.
+ * The threads begin on different CPUs, as far as there are any, and none
+ * begins before all are running.
+ */
+void guest_parallel(unsigned count, void (*work)(unsigned id));
+
+/* A one-to-one scrambling of 64 bits: patterns, seeds and digests. */
+uint64_t guest_mix(uint64_t x);
+
+/* Waits for a child, which must exit by itself and with this status. */
+void guest_reap(pid_t pid, int status, const char *what);
+
+/* Anonymous memory; flags is MAP_PRIVATE or MAP_SHARED. */
+void *guest_map(size_t size, int flags);
+
+#endif
