@@ -9,7 +9,7 @@
 NINJA := ninja
 EMULATORS := $(addprefix qemu-system-,$(TARGETS))
 
-.PHONY: all patches-edit patches-refresh clean help
+.PHONY: all images demo check patches-edit patches-refresh clean help
 
 all: build/config.mk
 	@$(NINJA) -C build/core --quiet
@@ -23,6 +23,17 @@ all: build/config.mk
 build/config.mk:
 	@echo "make: not configured yet: run ./configure first" >&2; exit 1
 
+# The guests: kernel, initramfs, test programs.
+images: build/config.mk
+	images/build $(addprefix --arch ,$(TARGETS))
+
+# The shortest way to see it work.
+demo: all images
+	images/boot --arch aarch64 --smp 4 --run racey
+
+check: all images
+	$(PYTHON) tests/run
+
 # The patches to QEMU (docs/patches.md).
 patches-edit patches-refresh: patches-%: build/config.mk
 	@scripts/patches $* build/src/qemu
@@ -32,6 +43,9 @@ clean:
 
 help:
 	@echo 'make                  build build/bin/reprise and build/bin/qemu-system-*'
+	@echo 'make demo             boot a 4-vCPU guest and run a racy program in it'
+	@echo 'make check            all tests; ends with "N passed, N failed"'
+	@echo 'make images           the guest images alone'
 	@echo 'make patches-edit     change the patches to QEMU, as commits'
 	@echo 'make patches-refresh  write those commits back to qemu-patches/'
 	@echo 'make clean            remove build/; then run ./configure again'

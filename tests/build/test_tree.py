@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The project's files: licensed, portable, of a size that can be read."""
+
+import os
+import re
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
+from harness import TOP, check, main, run, sources, test
+
+CODE = (".c", ".h", ".py", ".json", ".mak", ".build")
+LONGEST = 800
+
+
+def read(name):
+    with open(os.path.join(TOP, name), errors="replace") as file:
+        return file.read()
+
+
+def is_script(name):
+    return read(name).startswith("#!")
+
+
+@test
+def code_has_a_licence():
+    for name in sources():
+        if (name.endswith(CODE) and os.path.basename(name) != "meson.build") or is_script(name):
+            head = "\n".join(read(name).splitlines()[:6])
+            check("SPDX-License-Identifier: GPL-2.0-or-later" in head, f"{name}: no SPDX line")
+    check("GNU GENERAL PUBLIC LICENSE" in read("COPYING"), "COPYING")
+
+
+@test
+def no_mirror_and_no_machine_is_named():
+    listed = subprocess.run(["apt-get", "update", "--print-uris"], stdout=subprocess.PIPE,
+                            stderr=subprocess.DEVNULL, encoding="utf-8").stdout
+    hosts = set(re.findall(r"://([^/'\s]+)/", listed))
+    # Spelled so that this file does not name it.
+    hosts.add(".".join(("deb", "debian", "org")))
+    for name in sources():
+        text = read(name)
+        for host in hosts:
+            check(host not in text, f"{name} names the mirror {host}")
+        check(os.path.dirname(TOP) == "/" or f"{TOP}/" not in text, f"{name} names this checkout's folder")
+        check(not re.search(r"/(root|home)/\w", text), f"{name} names somebody's home")
+
+
+@test
+def no_file_is_too_long_to_read():
+    for name in sources():
+        lines = read(name).count("\n")
+        check(not name.endswith(CODE) or lines <= LONGEST, f"{name} has {lines} lines: what is it really two of?")
+
+
+@test
+def scripts_parse():
+    for name in sources():
+        if not is_script(name):
+            continue
+        first = read(name).splitlines()[0]
+        path = os.path.join(TOP, name)
+        check(os.access(path, os.X_OK), f"{name} is not executable")
+        if "python" in first:
+            compile(read(name), path, "exec")
+        else:
+            run("bash" if "bash" in first else "sh", "-n", path)
+
+
+main()

@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What the test scripts share: a test is a function, its output is TAP.
+
+    from harness import test, check, main
+
+    @test
+    def something_holds():
+        check(1 + 1 == 2, "arithmetic")
+
+    main()
+
+A test passes when it returns, fails when it raises, and is skipped with
+skip(reason) when this machine cannot run it.  tests/run runs all scripts;
+each can also be run by itself, with the names of the tests wanted.
+"""
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import traceback
+
+TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+BUILD = os.path.join(TOP, "build")
+BIN = os.path.join(BUILD, "bin")
+ARCHES = ("aarch64", "x86_64")
+
+_tests = []
+
+
+class Skip(Exception):
+    pass
+
+
+def test(function):
+    _tests.append((function.__name__, function))
+    return function
+
+
+def test_each(values):
+    """A test per value; the function gets the value."""
+    def decorate(function):
+        for value in values:
+            _tests.append((f"{function.__name__}[{value}]",
+                           lambda value=value: function(value)))
+        return function
+    return decorate
+
+
+def skip(reason):
+    raise Skip(reason)
+
+
+def check(condition, message):
+    if not condition:
+        raise AssertionError(message)
+
+
+def built_arches():
+    """The guests that this build has an emulator for (configure --targets)."""
+    return [a for a in ARCHES if os.path.exists(f"{BIN}/qemu-system-{a}")]
+
+
+def run(*args, status=0, timeout=300, **kwargs):
+    """Run a command; its exit status must be as expected.  Output is text."""
+    done = subprocess.run(args, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          stdin=subprocess.DEVNULL, timeout=timeout,
+                          encoding="utf-8", errors="replace", **kwargs)
+    check(done.returncode == status,
+          f"{' '.join(args)}: exit status {done.returncode} instead of {status}\n"
+          f"{done.stdout[-3000:]}{done.stderr[-3000:]}")
+    return done
+
+
+def one_line(text):
+    """An error for people: exactly one line, which is returned."""
+    lines = text.splitlines()
+    check(len(lines) == 1, f"not one line but {len(lines)}:\n{text}")
+    return lines[0]
+
+
+def need_root():
+    if os.geteuid() != 0:
+        skip("needs root")
+
+
+def sources():
+    """Every file of the project, committed or about to be."""
+    listed = run("git", "-C", TOP, "ls-files", "-co", "--exclude-standard").stdout
+    return [f for f in listed.splitlines() if os.path.lexists(os.path.join(TOP, f))]
+
+
+def copy_of_checkout(directory):
+    """The project as a fresh clone would have it, without build/."""
+    for name in sources():
+        target = os.path.join(directory, name)
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        shutil.copy2(os.path.join(TOP, name), target, follow_symlinks=False)
+    return directory
+
+
+class Qemu:
+    """A QEMU that is paused at power-on and answers QMP."""
+
+    def __init__(self, arch, *args):
+        self.dir = tempfile.mkdtemp(prefix="reprise-test-")
+        path = os.path.join(self.dir, "qmp")
+        machine = {"aarch64": "virt", "x86_64": "q35"}[arch]
+        self.process = subprocess.Popen(
+            [f"{BIN}/qemu-system-{arch}", "-M", machine, "-S", "-display", "none",
+             "-nodefaults", "-qmp", f"unix:{path},server=on,wait=on", *args],
+            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        self.socket = socket.socket(socket.AF_UNIX)
+        self.socket.settimeout(30)
+        while True:
+            try:
+                self.socket.connect(path)
+                break
+            except (FileNotFoundError, ConnectionRefusedError):
+                if self.process.poll() is not None:
+                    raise AssertionError(self.process.stderr.read().decode())
+        self.stream = self.socket.makefile("rw", encoding="utf-8")
+        self.greeting = json.loads(self.stream.readline())
+        self.qmp("qmp_capabilities")
+
+    def qmp(self, command, **arguments):
+        """The whole answer: {"return": ...} or {"error": ...}."""
+        json.dump({"execute": command, "arguments": arguments}, self.stream)
+        self.stream.flush()
+        while True:
+            answer = json.loads(self.stream.readline())
+            if "event" not in answer:
+                return answer
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.wait()
+        self.socket.close()
+        shutil.rmtree(self.dir)
+
+
+def _run_one(number, name, function):
+    try:
+        function()
+        print(f"ok {number} - {name}", flush=True)
+        return True
+    except Skip as reason:
+        print(f"ok {number} - {name} # SKIP {reason}", flush=True)
+        return True
+    except Exception:                           # the next test runs all the same
+        for line in traceback.format_exc().splitlines():
+            print(f"# {line}")
+        print(f"not ok {number} - {name}", flush=True)
+        return False
+
+
+def main():
+    wanted = sys.argv[1:]
+    tests = [t for t in _tests if not wanted or any(w in t[0] for w in wanted)]
+    if not tests:
+        sys.exit(f"no test has a name with {' or '.join(wanted)}")
+    print(f"1..{len(tests)}", flush=True)
+    results = [_run_one(i, *t) for i, t in enumerate(tests, 1)]
+    sys.exit(0 if all(results) else 1)
