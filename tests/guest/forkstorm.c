@@ -171,7 +171,7 @@ int main(int argc, char **argv)
         guest.name = "forkstorm (executed)";
         return executed_child(argv[2]);
     }
-    guest_init("forkstorm", 100, argc, argv);
+    guest_init("forkstorm", 40, argc, argv);
     guest_parallel(guest.threads, storm);
     check(atomic_load(&raised) == guest.threads * guest.rounds,
           "%lu children raised", atomic_load(&raised));

@@ -201,7 +201,7 @@ int main(int argc, char **argv)
     struct itimerval every = { { 0, ALARM_US }, { 0, ALARM_US } };
     unsigned long pokes = 0, total;
 
-    guest_init("signals", 120, argc, argv);
+    guest_init("signals", 40, argc, argv);
     total = guest.threads * guest.rounds;
     install_handlers();
     pthread_barrier_init(&gate, NULL, guest.threads);
