@@ -22,4 +22,29 @@
 #define LOG_VARINT_MORE      0x80
 #define LOG_VARINT_BITS      7
 
+/*
+ * A log file is a file header and blocks.  Unknown compatible bits are ignored,
+ * unknown incompatible ones refused; none are defined so far.
+ */
+#define LOG_FILE_MAGIC              "RepriseL"
+#define LOG_FILE_HEADER_BYTES       32
+#define LOG_FILE_COMPATIBLE         0
+#define LOG_FILE_INCOMPATIBLE       0
+
+#define LOG_BLOCK_MAGIC             "RBlk"
+#define LOG_BLOCK_HEADER_BYTES      52
+/* Flags of a block. */
+#define LOG_BLOCK_LZ4               1   /* the payload is compressed */
+#define LOG_BLOCK_LAST              2   /* the log was ended properly after this */
+#define LOG_BLOCK_FLAGS             (LOG_BLOCK_LZ4 | LOG_BLOCK_LAST)
+
+/* A block is closed when its events have this many bytes: for lz4's sake. */
+#define LOG_BLOCK_TARGET            (64 * 1024)
+/* The longest "bytes" of one event. */
+#define LOG_EVENT_MAX_BYTES         (8 * 1024 * 1024)
+/* No block is larger before compression.  Bounds what readers allocate. */
+#define LOG_BLOCK_MAX               (16 * 1024 * 1024)
+/* Kind and difference of positions. */
+#define LOG_EVENT_MIN_SIZE          2
+
 #endif

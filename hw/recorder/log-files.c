@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The files of a recording's logs.  Everything goes through the descriptors that
+ * were opened at the start, so that a directory that is renamed does no harm.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "log-files.h"
+
+typedef struct LogFile {
+    int fd;                     /* -1: none */
+    char *name;
+} LogFile;
+
+struct LogFiles {
+    char *directory;
+    int directory_fd;
+    unsigned n_files;
+    LogFile file[];             /* stream * LOG_SUBSTREAMS + substream */
+};
+
+/* For people: "cannot write DIR/vcpu-0.order: No space left on device". */
+static bool fail(LogFiles *files, const LogFile *file, const char *what, int failure,
+                 GError **error)
+{
+    g_set_error(error, G_FILE_ERROR, g_file_error_from_errno(failure), "cannot %s %s%s%s: %s",
+                what, files->directory, file ? "/" : "", file ? file->name : "",
+                g_strerror(failure));
+    return false;
+}
+
+/* 0 or an errno. */
+static int write_all(int fd, const uint8_t *bytes, size_t n)
+{
+    while (n > 0) {
+        ssize_t done = write(fd, bytes, n);
+
+        if (done > 0) {
+            bytes += done;
+            n -= done;
+        } else if (done == 0) {
+            return EIO;
+        } else if (errno != EINTR) {
+            return errno;
+        }
+    }
+    return 0;
+}
+
+static bool create(LogFiles *files, LogFile *file, const LogFileHeader *header, GError **error)
+{
+    uint8_t bytes[LOG_FILE_HEADER_BYTES];
+    int failure;
+
+    file->name = log_file_name(header->n_vcpus, header->stream, header->substream);
+    file->fd = openat(files->directory_fd, file->name,
+                      O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666);
+    if (file->fd < 0) {
+        return fail(files, file, "create", errno, error);
+    }
+    log_file_header_put(header, bytes);
+    failure = write_all(file->fd, bytes, sizeof(bytes));
+    return failure ? fail(files, file, "write", failure, error) : true;
+}
+
+static bool create_all(LogFiles *files, unsigned n_vcpus, GError **error)
+{
+    files->directory_fd = open(files->directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (files->directory_fd < 0) {
+        return fail(files, NULL, "open", errno, error);
+    }
+    for (unsigned i = 0; i < files->n_files; i++) {
+        LogFileHeader header = {
+            .version = LOG_VERSION,
+            .compatible = LOG_FILE_COMPATIBLE,
+            .incompatible = LOG_FILE_INCOMPATIBLE,
+            .stream = i / LOG_SUBSTREAMS,
+            .substream = i % LOG_SUBSTREAMS,
+            .n_vcpus = n_vcpus,
+        };
+
+        if (log_file_exists(n_vcpus, header.stream, header.substream) &&
+            !create(files, &files->file[i], &header, error)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+LogFiles *log_files_new(const char *directory, unsigned n_vcpus, GError **error)
+{
+    unsigned n_files = (n_vcpus + 1) * LOG_SUBSTREAMS;
+    g_autoptr(LogFiles) files = g_malloc0(sizeof(*files) + n_files * sizeof(files->file[0]));
+
+    files->directory = g_strdup(directory);
+    files->n_files = n_files;
+    for (unsigned i = 0; i < n_files; i++) {
+        files->file[i].fd = -1;
+    }
+    if (!create_all(files, n_vcpus, error)) {
+        /* Leave nothing behind that looks like a recording. */
+        for (unsigned i = 0; i < n_files; i++) {
+            if (files->file[i].fd >= 0) {
+                unlinkat(files->directory_fd, files->file[i].name, 0);
+            }
+        }
+        return NULL;
+    }
+    return g_steal_pointer(&files);
+}
+
+bool log_files_append(LogFiles *files, unsigned stream, LogSubstream substream,
+                      const void *bytes, size_t n, GError **error)
+{
+    LogFile *file = &files->file[stream * LOG_SUBSTREAMS + substream];
+    int failure = write_all(file->fd, bytes, n);
+
+    return failure ? fail(files, file, "write", failure, error) : true;
+}
+
+bool log_files_sync(LogFiles *files, GError **error)
+{
+    for (unsigned i = 0; i < files->n_files; i++) {
+        const LogFile *file = &files->file[i];
+        struct stat status;
+
+        if (file->fd < 0) {
+            continue;
+        }
+        if (fsync(file->fd) < 0 || fstat(file->fd, &status) < 0) {
+            return fail(files, file, "write", errno, error);
+        }
+        /* Writing to a removed file succeeds, and is of no use to anybody. */
+        if (status.st_nlink == 0) {
+            return fail(files, file, "write", ENOENT, error);
+        }
+    }
+    return fsync(files->directory_fd) < 0 ? fail(files, NULL, "write", errno, error) : true;
+}
+
+void log_files_free(LogFiles *files)
+{
+    if (!files) {
+        return;
+    }
+    for (unsigned i = 0; i < files->n_files; i++) {
+        if (files->file[i].fd >= 0) {
+            close(files->file[i].fd);
+        }
+        g_free(files->file[i].name);
+    }
+    if (files->directory_fd >= 0) {
+        close(files->directory_fd);
+    }
+    g_free(files->directory);
+    g_free(files);
+}

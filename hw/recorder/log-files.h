@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The files of a recording's logs: created together, appended to, synced.  For
+ * log-output.c alone; one thread at a time.
+ */
+#ifndef RECORDER_LOG_FILES_H
+#define RECORDER_LOG_FILES_H
+
+#include <glib.h>
+#include <stdbool.h>
+
+#include "log-block.h"
+
+typedef struct LogFiles LogFiles;
+
+/* Creates all files with their headers in @directory, or none. */
+LogFiles *log_files_new(const char *directory, unsigned n_vcpus, GError **error);
+bool log_files_append(LogFiles *files, unsigned stream, LogSubstream substream,
+                      const void *bytes, size_t n, GError **error);
+bool log_files_sync(LogFiles *files, GError **error);
+void log_files_free(LogFiles *files);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(LogFiles, log_files_free)
+
+#endif

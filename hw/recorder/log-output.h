@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The thread that writes the logs of a recording.  For log-writer.c alone.
+ *
+ * Blocks are written in the order in which they are pushed, over all files, and
+ * none after the first error.  So what is pushed first is never missing while
+ * what is pushed later is there, however the recording dies short of a power
+ * failure; log-writer.c relies on it.
+ */
+#ifndef RECORDER_LOG_OUTPUT_H
+#define RECORDER_LOG_OUTPUT_H
+
+#include <glib.h>
+#include <stdbool.h>
+
+#include "log-block.h"
+#include "log-buffer.h"
+
+typedef struct LogOutput LogOutput;
+
+/* Events on their way to the disk.  The sizes in the header are not set yet. */
+typedef struct LogBlock {
+    LogBlockHeader header;
+    LogBuffer *events;
+} LogBlock;
+
+LogBlock *log_block_new(const LogBlockHeader *header, LogBuffer *events);
+void log_block_free(LogBlock *block);
+
+/*
+ * Creates the files with their headers, or nothing.  @tick is called by the
+ * thread, without a lock, every time log_output_tick() changes.
+ */
+LogOutput *log_output_new(const char *directory, unsigned n_vcpus,
+                          void (*tick)(void *opaque), void *opaque, GError **error);
+bool log_output_start(LogOutput *output, GError **error);
+
+/* Counts fifths of a second: cheaper than a clock.  Any thread. */
+unsigned log_output_tick(LogOutput *output);
+/* False once writing has failed.  Any thread. */
+bool log_output_ok(LogOutput *output);
+
+/*
+ * Takes all blocks from the queue.  @wait: does not return while too much is on
+ * its way to the disk.  Any thread.
+ */
+void log_output_push(LogOutput *output, GQueue *blocks, bool wait);
+
+/* Ends the thread once all is written, and syncs; sets @error to the first error. */
+bool log_output_finish(LogOutput *output, GError **error);
+/* Without finish: ends the thread, drops what is not written yet. */
+void log_output_free(LogOutput *output);
+
+#endif

@@ -1,0 +1,396 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Reads one log, a block at a time; docs/log-format.md has the rules that are
+ * checked here.
+ *
+ * Nothing in the file is trusted.  Checksums catch damage, but a hostile file has
+ * right ones, so every size is compared with a limit before memory is allocated,
+ * and everything that two places say is compared.  A file that ends early, on the
+ * other hand, is what remains of a recording that was killed, and no error.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <lz4.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "hw/recorder/crc32c.h"
+#include "hw/recorder/log-block.h"
+#include "log-cursor.h"
+#include "log-reader.h"
+
+G_DEFINE_QUARK(log-reader-error-quark, log_reader_error)
+
+struct LogReader {
+    char *path;
+    int fd;
+    unsigned n_vcpus;
+    unsigned stream;
+    LogSubstream substream;
+    const LogEventInfo *table;
+
+    uint64_t offset;            /* of the next block in the file */
+    uint64_t n_blocks;          /* read so far */
+    LogBlockHeader block;       /* the current one */
+    uint64_t block_offset;      /* of it in the file */
+    uint8_t *stored;            /* its payload, as in the file */
+    uint8_t *raw;               /* its events */
+    LogCursor cursor;           /* in raw */
+    uint32_t events_left;       /* in the current block */
+    Position position;          /* of the last event */
+    uint64_t waited[RECORDER_MAX_VCPUS + 1];    /* as in log-writer.c */
+
+    LogTotals totals;
+    bool ended;
+    GError *error;              /* the log is bad, and stays so */
+};
+
+/* One line: which file, which byte, what is wrong. */
+static LogReaderResult G_GNUC_PRINTF(3, 4)
+bad(LogReader *reader, uint64_t offset, const char *format, ...)
+{
+    g_autofree char *what = NULL;
+    va_list arguments;
+
+    va_start(arguments, format);
+    what = g_strdup_vprintf(format, arguments);
+    va_end(arguments);
+    g_set_error(&reader->error, LOG_READER_ERROR, LOG_READER_ERROR_DAMAGED,
+                "%s: byte %" G_GUINT64_FORMAT ": %s", reader->path, offset, what);
+    return LOG_READER_BAD;
+}
+
+/* The same for an event inside the block; @at counts uncompressed bytes. */
+#define bad_event(reader, at, format, ...)                                      \
+    bad(reader, (reader)->block_offset,                                         \
+        "in the block that begins here, byte %zu of its events: " format,       \
+        (size_t)(at), ##__VA_ARGS__)
+
+/* Reads until @n bytes are there or the file ends; -1 and the error is set. */
+static ssize_t read_file(LogReader *reader, void *buffer, size_t n)
+{
+    size_t done = 0;
+
+    while (done < n) {
+        ssize_t got = read(reader->fd, (uint8_t *)buffer + done, n - done);
+
+        if (got == 0) {
+            break;
+        }
+        if (got > 0) {
+            done += got;
+        } else if (errno != EINTR) {
+            int failure = errno;
+
+            g_set_error(&reader->error, G_FILE_ERROR, g_file_error_from_errno(failure),
+                        "cannot read %s: %s", reader->path, g_strerror(failure));
+            return -1;
+        }
+    }
+    return done;
+}
+
+static LogReaderResult end(LogReader *reader, bool cut_off)
+{
+    reader->ended = true;
+    reader->totals.cut_off = cut_off;
+    return LOG_READER_END;
+}
+
+/* What the header says must fit this file and the block before. */
+static const char *check_place(const LogReader *reader)
+{
+    const LogBlockHeader *block = &reader->block;
+
+    if (block->stream != reader->stream || block->substream != reader->substream) {
+        return "the block belongs to another log";
+    }
+    if (block->sequence != reader->n_blocks) {
+        return "blocks are missing or in the wrong order";
+    }
+    if (block->start != reader->position) {
+        return "the block does not start at the position where the one before ended";
+    }
+    return NULL;
+}
+
+/* From payload to events. */
+static LogReaderResult unpack_block(LogReader *reader)
+{
+    const LogBlockHeader *block = &reader->block;
+
+    if (crc32c(0, reader->stored, block->stored_size) != block->payload_crc) {
+        return bad(reader, reader->block_offset, "the block has a wrong checksum");
+    }
+    if (block->flags & LOG_BLOCK_LZ4) {
+        int size;
+
+        reader->raw = g_realloc(reader->raw, block->raw_size);
+        size = LZ4_decompress_safe((const char *)reader->stored, (char *)reader->raw,
+                                   block->stored_size, block->raw_size);
+        if (size < 0 || (uint32_t)size != block->raw_size) {
+            return bad(reader, reader->block_offset, "the block cannot be decompressed");
+        }
+        log_cursor_init(&reader->cursor, reader->raw, block->raw_size);
+    } else {
+        log_cursor_init(&reader->cursor, reader->stored, block->stored_size);
+    }
+    reader->events_left = block->n_events;
+    memset(reader->waited, 0, sizeof(reader->waited));
+    return LOG_READER_EVENT;
+}
+
+static LogReaderResult next_block(LogReader *reader)
+{
+    uint8_t bytes[LOG_BLOCK_HEADER_BYTES];
+    ssize_t got = read_file(reader, bytes, sizeof(bytes));
+    const char *wrong;
+
+    if (got < 0) {
+        return LOG_READER_BAD;
+    }
+    if (reader->n_blocks > 0 && reader->block.flags & LOG_BLOCK_LAST) {
+        return got == 0 ? end(reader, false)
+                        : bad(reader, reader->offset, "the log goes on after its end");
+    }
+    if ((size_t)got < sizeof(bytes)) {
+        /* What remains of a block, and nothing else. */
+        if (memcmp(bytes, LOG_BLOCK_MAGIC, MIN((size_t)got, strlen(LOG_BLOCK_MAGIC))) != 0) {
+            return bad(reader, reader->offset, "no block begins here");
+        }
+        return end(reader, true);
+    }
+    reader->block_offset = reader->offset;
+    wrong = log_block_header_get(&reader->block, bytes);
+    if (!wrong) {
+        wrong = check_place(reader);
+    }
+    if (wrong) {
+        return bad(reader, reader->block_offset, "%s", wrong);
+    }
+    reader->stored = g_realloc(reader->stored, MAX(reader->block.stored_size, 1));
+    got = read_file(reader, reader->stored, reader->block.stored_size);
+    if (got < 0) {
+        return LOG_READER_BAD;
+    }
+    if ((size_t)got < reader->block.stored_size) {
+        return end(reader, true);
+    }
+    reader->offset += sizeof(bytes) + got;
+    reader->totals.stored_bytes += sizeof(bytes) + got;
+    reader->n_blocks++;
+    return unpack_block(reader);
+}
+
+/* The fields after kind and position; what is wrong, or NULL. */
+static const char *decode_fields(LogReader *reader, LogEvent *event)
+{
+    const LogEventInfo *info = &reader->table[event->kind];
+    LogCursor *cursor = &reader->cursor;
+
+    if (event->kind == LOG_EVENT_WAIT) {
+        uint64_t source = log_get_u64(cursor);
+
+        if (source > reader->n_vcpus) {
+            return "a wait for a stream that no vCPU has";
+        }
+        reader->waited[source] += log_get_s64(cursor);
+        event->value[0] = source;
+        event->value[1] = reader->waited[source];
+    } else {
+        for (unsigned i = 0; i < info->n_values; i++) {
+            event->value[i] = log_get_u64(cursor);
+        }
+    }
+    if (info->has_bytes) {
+        uint64_t n = log_get_u64(cursor);
+
+        if (n > LOG_EVENT_MAX_BYTES) {
+            return "an event has too many bytes";
+        }
+        event->bytes = log_get_bytes(cursor, n);
+        event->n_bytes = n;
+    }
+    return cursor->error;
+}
+
+static LogReaderResult decode_event(LogReader *reader, LogEvent *event)
+{
+    LogCursor *cursor = &reader->cursor;
+    size_t at = log_cursor_offset(cursor);
+    uint64_t kind = log_get_u64(cursor);
+    uint64_t steps = log_get_u64(cursor);
+    const char *wrong = cursor->error;
+
+    if (!wrong && kind >= LOG_EVENT_KINDS) {
+        return bad_event(reader, at, "unknown kind of event %" G_GUINT64_FORMAT, kind);
+    }
+    if (!wrong && reader->table[kind].substream != reader->substream) {
+        return bad_event(reader, at, "%s events do not belong in this log",
+                         reader->table[kind].name);
+    }
+    if (!wrong && steps > UINT64_MAX - reader->position) {
+        return bad_event(reader, at, "the position is larger than 64 bits");
+    }
+    if (!wrong) {
+        *event = (LogEvent) { .kind = kind, .position = reader->position + steps };
+        wrong = decode_fields(reader, event);
+    }
+    if (!wrong) {
+        reader->position = event->position;
+        reader->events_left--;
+        /* Now, and not later, so that a block that lies is not believed. */
+        if (log_cursor_at_end(cursor) ? reader->events_left > 0 : reader->events_left == 0) {
+            wrong = "the block has another number of events than its header says";
+        } else if (reader->events_left == 0 && reader->position != reader->block.end) {
+            wrong = "the block ends at another position than its header says";
+        }
+    }
+    if (wrong) {
+        return bad_event(reader, at, "%s", wrong);
+    }
+    reader->totals.events++;
+    reader->totals.last = reader->position;
+    reader->totals.raw_bytes += log_cursor_offset(cursor) - at;
+    reader->totals.account_bytes[reader->table[kind].account] += log_cursor_offset(cursor) - at;
+    return LOG_READER_EVENT;
+}
+
+LogReaderResult log_reader_next(LogReader *reader, LogEvent *event, GError **error)
+{
+    LogReaderResult result = reader->error ? LOG_READER_BAD :
+                             reader->ended ? LOG_READER_END : LOG_READER_EVENT;
+
+    while (result == LOG_READER_EVENT && reader->events_left == 0) {
+        result = next_block(reader);
+    }
+    if (result == LOG_READER_EVENT) {
+        result = decode_event(reader, event);
+    }
+    if (result == LOG_READER_BAD) {
+        g_propagate_error(error, g_error_copy(reader->error));
+    }
+    return result;
+}
+
+const char *log_reader_path(const LogReader *reader)
+{
+    return reader->path;
+}
+
+const LogTotals *log_reader_totals(const LogReader *reader)
+{
+    return &reader->totals;
+}
+
+/* Opens a log whose number of vCPUs and place are not known yet. */
+static bool open_file(LogReader *reader, LogFileHeader *header)
+{
+    uint8_t bytes[LOG_FILE_HEADER_BYTES];
+    struct stat status;
+    const char *wrong;
+    ssize_t got;
+
+    /* Not blocking, in case that it is a pipe. */
+    reader->fd = open(reader->path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    if (reader->fd < 0 || fstat(reader->fd, &status) < 0) {
+        int failure = errno;
+
+        g_set_error(&reader->error, G_FILE_ERROR, g_file_error_from_errno(failure),
+                    "cannot open %s: %s", reader->path, g_strerror(failure));
+        return false;
+    }
+    if (!S_ISREG(status.st_mode)) {
+        bad(reader, 0, "this is not a regular file");
+        return false;
+    }
+    got = read_file(reader, bytes, sizeof(bytes));
+    if (got < 0) {
+        return false;
+    }
+    if ((size_t)got < sizeof(bytes)) {
+        bad(reader, got, "the file ends inside its header");
+        return false;
+    }
+    wrong = log_file_header_get(header, bytes);
+    if (wrong) {
+        bad(reader, 0, "%s", wrong);
+        return false;
+    }
+    if (header->version != LOG_VERSION) {
+        g_set_error(&reader->error, LOG_READER_ERROR, LOG_READER_ERROR_VERSION,
+                    "%s has log format %u; this reprise reads format %u",
+                    reader->path, header->version, LOG_VERSION);
+        return false;
+    }
+    if (header->incompatible & ~(uint32_t)LOG_FILE_INCOMPATIBLE) {
+        g_set_error(&reader->error, LOG_READER_ERROR, LOG_READER_ERROR_VERSION,
+                    "%s needs features 0x%x that this reprise does not have", reader->path,
+                    header->incompatible & ~(uint32_t)LOG_FILE_INCOMPATIBLE);
+        return false;
+    }
+    reader->offset = reader->totals.stored_bytes = sizeof(bytes);
+    return true;
+}
+
+static LogReader *reader_new(const char *directory, const char *name)
+{
+    LogReader *reader = g_new0(LogReader, 1);
+
+    reader->path = g_build_filename(directory, name, NULL);
+    reader->fd = -1;
+    reader->table = log_event_table();
+    return reader;
+}
+
+LogReader *log_reader_open(const char *directory, unsigned n_vcpus, unsigned stream,
+                           LogSubstream substream, GError **error)
+{
+    g_autofree char *name = log_file_name(n_vcpus, stream, substream);
+    g_autoptr(LogReader) reader = reader_new(directory, name);
+    LogFileHeader header;
+
+    if (open_file(reader, &header) &&
+        (header.n_vcpus != n_vcpus || header.stream != stream || header.substream != substream)) {
+        bad(reader, 0, "this is log %u.%s of %u vCPUs, expected %u.%s of %u",
+            header.stream, log_substream_name(header.substream), header.n_vcpus,
+            stream, log_substream_name(substream), n_vcpus);
+    }
+    if (reader->error) {
+        g_propagate_error(error, g_error_copy(reader->error));
+        return NULL;
+    }
+    reader->n_vcpus = n_vcpus;
+    reader->stream = stream;
+    reader->substream = substream;
+    return g_steal_pointer(&reader);
+}
+
+unsigned log_directory_n_vcpus(const char *directory, GError **error)
+{
+    g_autofree char *name = log_file_name(1, 0, LOG_ORDER);
+    g_autoptr(LogReader) reader = reader_new(directory, name);
+    LogFileHeader header;
+
+    if (!open_file(reader, &header)) {
+        g_propagate_error(error, g_error_copy(reader->error));
+        return 0;
+    }
+    return header.n_vcpus;
+}
+
+void log_reader_free(LogReader *reader)
+{
+    if (reader) {
+        if (reader->fd >= 0) {
+            close(reader->fd);
+        }
+        g_clear_error(&reader->error);
+        g_free(reader->stored);
+        g_free(reader->raw);
+        g_free(reader->path);
+        g_free(reader);
+    }
+}

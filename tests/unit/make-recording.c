@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Writes a small recording of no guest, with the real writers, for tests of
+ * what reads recordings: make-recording DIR [--cut], where --cut leaves what a
+ * killed recorder leaves.
+ */
+#include <glib.h>
+#include <glib/gstdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "hw/recorder/log-writer.h"
+#include "hw/recorder/manifest.h"
+#include "replay/ram-digest.h"
+#include "replay/ram-image.h"
+
+#define N_VCPUS 2
+#define RAM_SIZE (1 << 20)
+#define N_EVENTS 1000
+
+static void check(bool ok, GError *error)
+{
+    if (!ok) {
+        g_printerr("make-recording: %s\n", error ? error->message : "failed");
+        exit(1);
+    }
+}
+
+static char *write_checkpoint(const char *directory, const char *name)
+{
+    g_autofree char *checkpoint = g_build_filename(directory, name, NULL);
+    g_autofree char *path = g_build_filename(checkpoint, RAM_IMAGE_FILE, NULL);
+    g_autofree char *devices = g_build_filename(checkpoint, "devices", NULL);
+    g_autofree uint8_t *ram = g_malloc0(RAM_SIZE);
+    g_autoptr(RamImageWriter) writer = NULL;
+    GError *error = NULL;
+    RamDigest digest;
+
+    memset(ram + 4096, 'x', 4096);
+    check(g_mkdir(checkpoint, 0777) == 0, NULL);
+    writer = ram_image_create(path, &error);
+    check(writer && ram_image_add_block(writer, "ram", ram, RAM_SIZE, &error) &&
+          ram_image_close(writer, &error), error);
+    check(g_file_set_contents(devices, "devices", -1, &error), error);
+    ram_digest_init(&digest);
+    ram_digest_add_block(&digest, "ram", ram, RAM_SIZE);
+    return ram_digest_format(&digest);
+}
+
+static void write_logs(const char *directory, bool cut)
+{
+    const uint8_t bytes[64] = "what a device wrote";
+    GError *error = NULL;
+    g_autoptr(LogWriter) writer = log_writer_new(directory, N_VCPUS, &error);
+
+    check(writer, error);
+    for (unsigned vcpu = 0; vcpu < N_VCPUS; vcpu++) {
+        LogStream *stream = log_writer_stream(writer, vcpu);
+
+        for (unsigned i = 1; i <= N_EVENTS; i++) {
+            log_event(stream, LOG_EVENT_SYSREG, i * 10, (uint64_t)i);
+            log_event(stream, LOG_EVENT_WAIT, i * 10, (uint64_t)!vcpu, (uint64_t)i * 5);
+        }
+        if (!cut) {
+            log_event(stream, LOG_EVENT_END, N_EVENTS * 10 + vcpu, UINT64_C(1), UINT64_C(2));
+        }
+        log_stream_boundary(stream);
+    }
+    log_event_bytes(log_writer_stream(writer, N_VCPUS), LOG_EVENT_DMA_WRITE, 1, 0x40001000,
+                    bytes, sizeof(bytes));
+    log_stream_boundary(log_writer_stream(writer, N_VCPUS));
+    check(log_writer_finish(writer, &error), error);
+}
+
+static Manifest *describe(void)
+{
+    Manifest *manifest = manifest_new(N_VCPUS);
+
+    manifest->qemu_version = g_strdup("10.0.2");
+    manifest->arch = g_strdup("aarch64");
+    manifest->machine = g_strdup("virt-10.0");
+    manifest->machine_options = g_strdup("gic-version=2");
+    manifest->cpu = g_strdup("cortex-a72,pmu=off");
+    manifest->ram_size = RAM_SIZE;
+    manifest->console = g_strdup("pl011");
+    manifest->console_address = 0x9000000;
+    manifest->start = g_strdup(MANIFEST_START_POWER_ON);
+    manifest->start_time = 1763170000;
+    manifest_add_checkpoint(manifest, "checkpoint-0");
+    return manifest;
+}
+
+static void describe_end(Manifest *manifest, char *ram_digest)
+{
+    manifest->complete = true;
+    manifest->end_reason = g_strdup("a \"test\" \\ ended");
+    manifest->end = point_new(N_VCPUS);
+    manifest->seconds = 1.25;
+    manifest->ram_digest = ram_digest;
+    manifest->arcs = N_VCPUS * N_EVENTS;
+    for (unsigned vcpu = 0; vcpu < N_VCPUS; vcpu++) {
+        manifest->end->at[vcpu] = N_EVENTS * 10 + vcpu;
+        manifest->instructions[vcpu] = N_EVENTS * 9 + vcpu;
+        manifest->register_digests[vcpu] = 0xabc + vcpu;
+    }
+}
+
+int main(int argc, char **argv)
+{
+    bool cut = argc == 3 && g_str_equal(argv[2], "--cut");
+    g_autoptr(Manifest) manifest = describe();
+    GError *error = NULL;
+    char *digest;
+
+    if (argc != 2 && !cut) {
+        g_printerr("usage: make-recording DIR [--cut]\n");
+        return 1;
+    }
+    check(g_mkdir(argv[1], 0777) == 0, NULL);
+    digest = write_checkpoint(argv[1], "checkpoint-0");
+    write_logs(argv[1], cut);
+    if (cut) {
+        g_free(digest);
+    } else {
+        describe_end(manifest, digest);
+    }
+    check(manifest_save(manifest, argv[1], &error), error);
+    return 0;
+}

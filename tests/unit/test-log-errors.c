@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Logs that cannot be written: the first error is told, in one line with the
+ * file's name, boundaries return false, and nothing hangs or grows.
+ */
+#include <fcntl.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "log-test.h"
+
+/* Puts another file where the writer has the log @name open. */
+static void replace_log(const char *name, int replacement)
+{
+    for (int fd = 3; fd < 1000; fd++) {
+        g_autofree char *link = g_strdup_printf("/proc/self/fd/%d", fd);
+        g_autofree char *path = g_file_read_link(link, NULL);
+
+        if (path && g_str_has_suffix(path, name)) {
+            g_assert_cmpint(dup2(replacement, fd), ==, fd);
+            close(replacement);
+            return;
+        }
+    }
+    g_assert_not_reached();
+}
+
+/* Writes noise until a boundary says that it has failed. */
+static void write_until_failure(LogStream *stream, size_t limit)
+{
+    uint8_t noise[4096];
+    Position position = 0;
+
+    for (size_t i = 0; i < sizeof(noise); i++) {
+        noise[i] = g_test_rand_int();
+    }
+    do {
+        g_assert_cmpuint(position * sizeof(noise), <, limit);
+        log_event_bytes(stream, LOG_EVENT_DMA_WRITE, position++, 0, noise, sizeof(noise));
+    } while (log_stream_boundary(stream));
+    /* It goes on to take events, and to drop them. */
+    for (int i = 0; i < 20000; i++) {
+        log_event_bytes(stream, LOG_EVENT_DMA_WRITE, position++, 0, noise, sizeof(noise));
+        g_assert_false(log_stream_boundary(stream));
+    }
+}
+
+static void finish_with_error(LogWriter *writer, const char *directory, const char *name,
+                              const char *why)
+{
+    g_autofree char *expected = g_strdup_printf("cannot write %s/%s: %s", directory, name, why);
+
+    for (int i = 0; i < 2; i++) {
+        g_autoptr(GError) error = NULL;
+
+        g_assert_false(log_writer_finish(writer, &error));
+        g_assert_nonnull(error);
+        g_assert_cmpstr(error->message, ==, expected);
+    }
+}
+
+static void test_disk_full(void)
+{
+    char *directory = test_directory();
+    g_autoptr(LogWriter) writer = log_writer_new(directory, 2, NULL);
+
+    replace_log("/vcpu-1.order", open("/dev/full", O_WRONLY));
+    write_until_failure(log_writer_stream(writer, 1), 64 << 20);
+    /* All streams are told. */
+    g_assert_false(log_stream_boundary(log_writer_stream(writer, 0)));
+    finish_with_error(writer, directory, "vcpu-1.order", "No space left on device");
+    remove_directory(directory);
+}
+
+static void test_file_limit(void)
+{
+    char *directory = test_directory();
+    g_autoptr(LogWriter) writer = log_writer_new(directory, 1, NULL);
+    g_autoptr(GError) error = NULL;
+    struct rlimit before, small;
+    LogTotals totals;
+
+    /* SIGXFSZ must not kill the program: the writer's thread blocks it. */
+    getrlimit(RLIMIT_FSIZE, &before);
+    small = before;
+    small.rlim_cur = 1000000;
+    setrlimit(RLIMIT_FSIZE, &small);
+    write_until_failure(log_writer_stream(writer, 0), 64 << 20);
+    setrlimit(RLIMIT_FSIZE, &before);
+    finish_with_error(writer, directory, "vcpu-0.order", "File too large");
+
+    /* What fitted can be read, up to a cut in the middle of a block. */
+    g_assert_true(log_totals_read(directory, 1, 0, LOG_ORDER, &totals, &error));
+    g_assert_true(totals.cut_off);
+    g_assert_cmpuint(totals.events, >, 100);
+    g_assert_cmpuint(totals.stored_bytes, <, 1000000);
+    remove_directory(directory);
+}
+
+static void test_removed_directory(void)
+{
+    char *directory = test_directory();
+    g_autofree char *name = g_strdup(directory);
+    g_autoptr(LogWriter) writer = log_writer_new(directory, 1, NULL);
+
+    log_event(log_writer_stream(writer, 0), LOG_EVENT_WAKE, 1);
+    remove_directory(directory);
+    finish_with_error(writer, name, "vcpu-0.order", "No such file or directory");
+}
+
+static void test_unusable_directory(void)
+{
+    char *directory = test_directory();
+    g_autofree char *missing = g_build_filename(directory, "missing", NULL);
+    g_autofree char *file = g_build_filename(directory, "vcpu-1.data", NULL);
+    g_autofree char *order = g_build_filename(directory, "vcpu-0.order", NULL);
+    g_autoptr(GError) error = NULL;
+
+    g_assert_null(log_writer_new(missing, 2, &error));
+    g_assert_true(g_str_has_prefix(error->message, "cannot open "));
+    g_assert_true(g_str_has_suffix(error->message, "/missing: No such file or directory"));
+    g_clear_error(&error);
+
+    /* A recording is never overwritten, and a failed start leaves no files. */
+    g_assert_true(g_file_set_contents(file, "x", 1, NULL));
+    g_assert_null(log_writer_new(directory, 2, &error));
+    g_assert_true(g_str_has_suffix(error->message, "/vcpu-1.data: File exists"));
+    g_assert_false(g_file_test(order, G_FILE_TEST_EXISTS));
+    g_assert_true(g_file_test(file, G_FILE_TEST_EXISTS));
+    remove_directory(directory);
+}
+
+typedef struct Producer {
+    LogStream *stream;
+    size_t written;             /* atomic */
+    size_t total;
+} Producer;
+
+static void *produce(void *opaque)
+{
+    Producer *producer = opaque;
+    g_autofree uint8_t *bytes = g_malloc0(LOG_BLOCK_TARGET);
+
+    for (Position i = 0; producer->written < producer->total; i++) {
+        log_event_bytes(producer->stream, LOG_EVENT_DMA_WRITE, i, 0, bytes, LOG_BLOCK_TARGET);
+        log_stream_boundary(producer->stream);
+        __atomic_add_fetch(&producer->written, LOG_BLOCK_TARGET, __ATOMIC_RELAXED);
+    }
+    return NULL;
+}
+
+/* A disk slower than the guest: boundaries wait, so that memory is bounded. */
+static void test_slow_disk(void)
+{
+    char *directory = test_directory();
+    LogWriter *writer = log_writer_new(directory, 1, NULL);
+    Producer producer = { .stream = log_writer_stream(writer, 1), .total = 256 << 20 };
+    GThread *thread;
+    int ends[2];
+    size_t before;
+    static char buffer[1 << 16];
+
+    /* A pipe that nobody empties is the slowest disk. */
+    g_assert_cmpint(pipe(ends), ==, 0);
+    g_assert_cmpint(fcntl(ends[0], F_SETFL, O_NONBLOCK), ==, 0);
+    replace_log("/dma.order", ends[1]);
+    thread = g_thread_new("produce", produce, &producer);
+    do {
+        before = __atomic_load_n(&producer.written, __ATOMIC_RELAXED);
+        g_usleep(300 * 1000);
+    } while (__atomic_load_n(&producer.written, __ATOMIC_RELAXED) > before);
+    /* 64 KiB in the pipe are some 200 blocks: these zeros are well compressed. */
+    g_assert_cmpuint(before, >, 16 << 20);
+    g_assert_cmpuint(before, <, 80 << 20);
+
+    while (__atomic_load_n(&producer.written, __ATOMIC_RELAXED) < producer.total) {
+        if (read(ends[0], buffer, sizeof(buffer)) <= 0) {
+            g_usleep(1000);
+        }
+    }
+    g_thread_join(thread);
+    /* What is left meets a disk that went away. */
+    close(ends[0]);
+    finish_with_error(writer, directory, "dma.order", "Broken pipe");
+    log_writer_free(writer);
+    remove_directory(directory);
+}
+
+int main(int argc, char **argv)
+{
+    g_test_init(&argc, &argv, NULL);
+    g_test_add_func("/log-errors/disk-full", test_disk_full);
+    g_test_add_func("/log-errors/file-limit", test_file_limit);
+    g_test_add_func("/log-errors/removed-directory", test_removed_directory);
+    g_test_add_func("/log-errors/unusable-directory", test_unusable_directory);
+    g_test_add_func("/log-errors/slow-disk", test_slow_disk);
+    return g_test_run();
+}
