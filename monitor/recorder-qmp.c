@@ -7,10 +7,14 @@
 #include "hw/boards.h"
 #include "qapi/error.h"
 #include "qapi/qapi-commands-recorder.h"
+#include "system/runstate.h"
 
 #include "hw/recorder/log-format.h"
 #include "hw/recorder/position.h"
+#include "hw/recorder/recorder.h"
+#include "hw/recorder/session.h"
 #include "hw/recorder/version.h"
+#include "replay/player.h"
 
 RecorderInfo *qmp_query_recorder(Error **errp)
 {
@@ -27,7 +31,27 @@ RecorderInfo *qmp_query_recorder(Error **errp)
     info->version = g_strdup(reprise_version());
     info->patch_level = g_strdup(reprise_patch_level());
     info->log_version = LOG_VERSION;
-    info->state = RECORDER_STATE_OFF;
+    info->state = recorder_replaying() ? RECORDER_STATE_REPLAYING :
+                  recorder_recording() ? RECORDER_STATE_RECORDING : RECORDER_STATE_OFF;
     info->point = point_format(start);
     return g_steal_pointer(&info);
+}
+
+void qmp_recorder_start(const char *directory, Error **errp)
+{
+    recorder_start(directory, errp);
+}
+
+void qmp_recorder_stop(bool has_pause, bool pause, Error **errp)
+{
+    recorder_stop(has_pause && pause, errp);
+}
+
+void qmp_recorder_replay(const char *directory, Error **errp)
+{
+    if (runstate_is_running()) {
+        error_setg(errp, "the guest runs already: start QEMU with -S to replay");
+        return;
+    }
+    player_start(directory, errp);
 }

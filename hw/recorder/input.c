@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Inputs: what an instruction sees of the world outside the sphere.
+ *
+ * Recording, the outside is asked and its answer goes to the vCPU's data log,
+ * with the position of the instruction.  Replaying, the answer comes from there
+ * and no device is touched.  Stores are no inputs; a hash of them is compared at
+ * every digest (design 3.7).
+ *
+ * All of these run in the last instruction of a TB: QEMU makes a device access
+ * the last (cpu_io_recompile), and system registers with ARM_CP_IO end their TB.
+ */
+#include "qemu/osdep.h"
+#include "exec/memory.h"
+#include "hw/core/cpu.h"
+
+#include "hw/recorder/recorder.h"
+#include "hw/recorder/recorder-internal.h"
+
+MemTxResult recorder_device_load(CPUState *cpu, MemoryRegion *mr, hwaddr offset,
+                                 uint64_t *value, MemOp op, MemTxAttrs attrs,
+                                 hwaddr address)
+{
+    MemTxResult result;
+    uint64_t logged[2];
+
+    if (recorder_replaying()) {
+        if (!player_take(cpu, LOG_EVENT_LOAD, logged)) {
+            *value = 0;
+            return MEMTX_OK;
+        }
+        *value = logged[0];
+        return logged[1];
+    }
+    /* Safe throughout: a device may do DMA, or wait for a thread that does. */
+    recorder_safe(cpu);
+    result = memory_region_dispatch_read(mr, offset, value, op, attrs);
+    recorder_running(cpu);
+    if (recorder_recording()) {
+        log_event(cpu->recorder->log, LOG_EVENT_LOAD, recorder_position_in_insn(cpu),
+                  *value, (uint64_t)result);
+    }
+    return result;
+}
+
+/*
+ * The result of a store is an input only if the bus refuses it, which raises an
+ * abort.  Then the log tells, at this very position.
+ */
+MemTxResult recorder_device_store(CPUState *cpu, MemoryRegion *mr, hwaddr offset,
+                                  uint64_t value, MemOp op, MemTxAttrs attrs,
+                                  hwaddr address)
+{
+    RecorderVcpu *v = cpu->recorder;
+    MemTxResult result;
+    uint64_t logged;
+
+    if (!recorder_active()) {
+        return memory_region_dispatch_write(mr, offset, value, op, attrs);
+    }
+    if (memop_size(op) < 8) {
+        value &= MAKE_64BIT_MASK(0, 8 * memop_size(op));
+    }
+    v->store_hash = recorder_mix(recorder_mix(v->store_hash, address), value);
+    if (recorder_replaying()) {
+        player_console_store(address, value);
+        return player_take_if_due(cpu, LOG_EVENT_STORE_RESULT, &logged) ? logged : MEMTX_OK;
+    }
+    recorder_safe(cpu);
+    result = memory_region_dispatch_write(mr, offset, value, op, attrs);
+    recorder_running(cpu);
+    if (result != MEMTX_OK) {
+        log_event(v->log, LOG_EVENT_STORE_RESULT, recorder_position_in_insn(cpu),
+                  (uint64_t)result);
+    }
+    return result;
+}
+
+bool recorder_replay_sysreg(CPUState *cpu, uint64_t *value)
+{
+    if (!recorder_replaying()) {
+        return false;
+    }
+    *value = 0;
+    player_take(cpu, LOG_EVENT_SYSREG, value);
+    return true;
+}
+
+void recorder_record_sysreg(CPUState *cpu, uint64_t value)
+{
+    if (recorder_recording()) {
+        log_event(cpu->recorder->log, LOG_EVENT_SYSREG, recorder_position_in_insn(cpu),
+                  value);
+    }
+}
+
+bool recorder_sysreg_write(CPUState *cpu, uint64_t value)
+{
+    if (recorder_active()) {
+        cpu->recorder->store_hash = recorder_mix(cpu->recorder->store_hash, value);
+    }
+    return recorder_replaying();
+}
+
+bool recorder_wfi_finds_work(CPUState *cpu)
+{
+    RecorderVcpu *v = cpu->recorder;
+    uint64_t halted = 0;
+
+    if (recorder_replaying()) {
+        player_take(cpu, LOG_EVENT_WFI, &halted);
+        return !halted;
+    }
+    halted = !cpu_has_work(cpu);
+    if (recorder_recording() && !v->suspended) {
+        log_event(v->log, LOG_EVENT_WFI, recorder_position_in_insn(cpu), halted);
+    }
+    return !halted;
+}
+
+/*
+ * PSCI runs inside the delivery of an exception, between two steps.  A call that
+ * does not return (power off) is followed by the end of the recording.
+ */
+bool recorder_replay_psci(CPUState *cpu, bool *returns, int32_t *result)
+{
+    uint64_t logged[2] = { 0 };
+
+    if (!recorder_replaying()) {
+        return false;
+    }
+    player_take(cpu, LOG_EVENT_PSCI, logged);
+    *returns = logged[0];
+    *result = logged[1];
+    return true;
+}
+
+void recorder_record_psci(CPUState *cpu, bool returns, int32_t result)
+{
+    if (recorder_recording()) {
+        cpu->recorder->suspended = true;
+        log_event(cpu->recorder->log, LOG_EVENT_PSCI, recorder_position_in_insn(cpu),
+                  (uint64_t)returns, (uint64_t)(uint32_t)result);
+    }
+}

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * What the files that know QEMU share.
+ */
+#ifndef RECORDER_INTERNAL_H
+#define RECORDER_INTERNAL_H
+
+#include "hw/core/cpu.h"
+#include "qemu/thread.h"
+
+#include "hw/recorder/log-writer.h"
+#include "hw/recorder/manifest.h"
+#include "hw/recorder/position.h"
+#include "replay/log-reader.h"
+
+/*
+ * A vCPU that is recorded or replayed.  It belongs to the vCPU's thread; others
+ * touch it only while that is stopped.
+ *
+ * TCG takes a TB's instructions from icount_decr.u16.low when the TB is entered.
+ * We grant instructions there and know how many were taken; steps that are no
+ * instructions are added to @base.
+ */
+typedef struct RecorderVcpu {
+    Position base;              /* position when @granted were granted */
+    uint32_t granted;
+    Position digest_due;        /* recording: log a digest from here on */
+    uint64_t store_hash;        /* of all device stores */
+    uint64_t instructions;      /* steps that were none are not in here */
+
+    LogStream *log;             /* recording */
+    QemuMutex run_lock;         /* held while the vCPU runs, or DMA touches it */
+    bool running;
+    unsigned dma_waiting;       /* atomic: DMA that wants the vCPU to be safe */
+    uint64_t dma_seen;          /* DMA steps that the log has a WAIT for */
+
+    LogReader *order;           /* replaying */
+    LogReader *data;
+    LogEvent next;              /* of the order log: where to stop */
+    LogEvent next_input;        /* of the data log */
+    bool finished;              /* the end was reached, or replay diverged */
+
+    bool flush_due;             /* a table was changed: drop all translations */
+    bool drops_one_page;
+    bool suspended;             /* inside PSCI CPU_SUSPEND, already logged */
+} RecorderVcpu;
+
+static inline Position recorder_position(CPUState *cpu)
+{
+    RecorderVcpu *v = cpu->recorder;
+
+    return v->base + (v->granted - cpu->neg.icount_decr.u16.low);
+}
+
+/*
+ * The position of the instruction that is running, where that is the last of its
+ * TB (device accesses are; QEMU sees to that): it is charged already.
+ */
+static inline Position recorder_position_in_insn(CPUState *cpu)
+{
+    return recorder_position(cpu) - 1;
+}
+
+/* How often a vCPU's registers are checked, in steps. */
+#define RECORDER_DIGEST_INTERVAL 1000000
+
+/* vcpu.c */
+void recorder_vcpu_attach(CPUState *cpu, RecorderVcpu *v);
+RecorderVcpu *recorder_vcpu_detach(CPUState *cpu);
+void recorder_grant(CPUState *cpu, Position limit);
+
+/* tables.c: translations of one recorded machine's main RAM. */
+void recorder_tables_start(void);
+void recorder_tables_stop(void);
+/* Between two steps: drop them all, if that is due. */
+void recorder_drop_translations(CPUState *cpu);
+/* DMA wrote main RAM. */
+void recorder_tables_written(CPUState *cpu, uint64_t offset, uint64_t size);
+
+/* player.c: the next input of this vCPU, which must be of this kind. */
+bool player_take(CPUState *cpu, LogEventKind kind, uint64_t *value);
+/* The same, if it is an input of the running instruction at all. */
+bool player_take_if_due(CPUState *cpu, LogEventKind kind, uint64_t *value);
+/* The one place that reports a divergence; replay stops. */
+void player_diverged(CPUState *cpu, Position position, const char *format, ...)
+    G_GNUC_PRINTF(3, 4);
+void player_console_store(hwaddr address, uint64_t value);
+
+/* dma.c */
+void recorder_dma_start(LogStream *log);
+void recorder_dma_stop(void);
+/* Safepoint: let DMA that waits go first, then note what it did. */
+void recorder_dma_safepoint(CPUState *cpu);
+uint64_t recorder_dma_steps(void);
+
+/* checkpoint.c: the state of a stopped machine, in its own directory. */
+bool checkpoint_save(const char *directory, Error **errp);
+bool checkpoint_load(const char *directory, Error **errp);
+/* Write main memory as a device would; false if there is none at @offset. */
+bool checkpoint_write_ram(uint64_t offset, const void *bytes, size_t n);
+/* Digest of all guest RAM; to be freed. */
+char *checkpoint_ram_digest(void);
+
+/* session.c */
+void recorder_fail(const char *format, ...) G_GNUC_PRINTF(1, 2);
+
+/* target-arm.c, or its stand-in for targets that cannot be recorded. */
+uint64_t recorder_register_digest(CPUState *cpu);
+void recorder_deliver(CPUState *cpu, int exception, int level);
+/* Why this vCPU cannot be recorded; NULL if it can. */
+char *recorder_cpu_objection(CPUState *cpu);
+
+/* 64-bit mixing for digests: order matters, every bit counts. */
+static inline uint64_t recorder_mix(uint64_t digest, uint64_t value)
+{
+    digest = (digest ^ value) * UINT64_C(0x9e3779b97f4a7c15);
+    return digest ^ digest >> 32;
+}
+
+#endif

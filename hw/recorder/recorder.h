@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * What QEMU calls: the hooks of qemu-patches/, and start and stop.
+ *
+ * A hook that is off costs one test of recorder_mode, and none lies on the fast
+ * path of generated code.  The mode changes only while all vCPUs are stopped.
+ *
+ * Who may call: hooks with a CPUState, the thread of that vCPU; the others, the
+ * main thread with the big lock.
+ */
+#ifndef RECORDER_RECORDER_H
+#define RECORDER_RECORDER_H
+
+#include "hw/core/cpu.h"
+#include "exec/memory.h"
+
+typedef struct TranslationBlock TranslationBlock;
+
+typedef enum RecorderMode {
+    RECORDER_OFF,
+    RECORDER_RECORDING,
+    RECORDER_REPLAYING,
+} RecorderMode;
+
+extern RecorderMode recorder_mode;
+
+static inline bool recorder_active(void)
+{
+    return unlikely(recorder_mode != RECORDER_OFF);
+}
+
+static inline bool recorder_recording(void)
+{
+    return unlikely(recorder_mode == RECORDER_RECORDING);
+}
+
+static inline bool recorder_replaying(void)
+{
+    return unlikely(recorder_mode == RECORDER_REPLAYING);
+}
+
+/* --- steps (vcpu.c) --------------------------------------------------------- */
+
+/*
+ * A TB that was not entered for lack of budget: grants more, and cuts the next
+ * TB if an event lies inside it.  False if nobody counts.
+ */
+bool recorder_refill(CPUState *cpu, TranslationBlock *tb);
+
+/*
+ * Between two steps.  While replaying, true: leave cpu_exec().  @applied: an
+ * event was, so the program flow may have changed.
+ */
+void recorder_boundary_slow(CPUState *cpu);
+bool recorder_replay_boundary(CPUState *cpu, bool *applied);
+
+static inline void recorder_boundary(CPUState *cpu)
+{
+    if (recorder_recording()) {
+        recorder_boundary_slow(cpu);
+    }
+}
+
+/*
+ * Is something due before the next TB may be looked up?  A lookup may walk page
+ * tables, and fault (holes.md 6).
+ */
+bool recorder_must_stop_slow(CPUState *cpu);
+
+static inline bool recorder_must_stop(CPUState *cpu)
+{
+    return recorder_active() && recorder_must_stop_slow(cpu);
+}
+
+/* An exception that is not an instruction's end: the try, or its delivery. */
+void recorder_step_slow(CPUState *cpu);
+
+static inline void recorder_step(CPUState *cpu)
+{
+    if (recorder_active()) {
+        recorder_step_slow(cpu);
+    }
+}
+
+/* An interrupt is about to be delivered. */
+void recorder_interrupt_slow(CPUState *cpu, int exception, int level);
+
+static inline void recorder_interrupt(CPUState *cpu, int exception, int level)
+{
+    if (recorder_recording()) {
+        recorder_interrupt_slow(cpu, exception, level);
+    }
+}
+
+/* A halted vCPU goes on. */
+void recorder_wake_slow(CPUState *cpu);
+
+static inline void recorder_wake(CPUState *cpu)
+{
+    if (recorder_recording()) {
+        recorder_wake_slow(cpu);
+    }
+}
+
+/* --- inputs (input.c) ------------------------------------------------------- */
+
+MemTxResult recorder_device_load(CPUState *cpu, MemoryRegion *mr, hwaddr offset,
+                                 uint64_t *value, MemOp op, MemTxAttrs attrs,
+                                 hwaddr address);
+MemTxResult recorder_device_store(CPUState *cpu, MemoryRegion *mr, hwaddr offset,
+                                  uint64_t value, MemOp op, MemTxAttrs attrs,
+                                  hwaddr address);
+
+/* Replaying: the recorded value.  Recording: note the value that was read. */
+bool recorder_replay_sysreg(CPUState *cpu, uint64_t *value);
+void recorder_record_sysreg(CPUState *cpu, uint64_t value);
+/* A system register outside the sphere was written; true: do not write it. */
+bool recorder_sysreg_write(CPUState *cpu, uint64_t value);
+
+/* Does WFI find work?  As cpu_has_work(), now or then. */
+bool recorder_wfi_finds_work(CPUState *cpu);
+
+/* A PSCI call: replaying, what it returned, if it did. */
+bool recorder_replay_psci(CPUState *cpu, bool *returns, int32_t *result);
+void recorder_record_psci(CPUState *cpu, bool returns, int32_t result);
+
+/* --- copies of memory: translations and code (tables.c) ---------------------- */
+
+/*
+ * A page walk for @address read the word at @host, which translates @span bytes
+ * (all ones if that is not known).
+ */
+void recorder_walk_slow(CPUState *cpu, const void *host, vaddr address, uint64_t span);
+
+static inline void recorder_walk(CPUState *cpu, const void *host, vaddr address,
+                                 uint64_t span)
+{
+    if (recorder_active()) {
+        recorder_walk_slow(cpu, host, address, span);
+    }
+}
+
+/*
+ * Is a single page's translation being dropped, which is known not to be part of
+ * a large one?  Then the rest of the TLB stays.
+ */
+bool recorder_drops_one_page(CPUState *cpu);
+
+/*
+ * A store is about to hit a page that is not plain data.  Does not return if
+ * the instruction must run again, alone in its TB.
+ */
+void recorder_store_slow(CPUState *cpu, ram_addr_t address, unsigned size,
+                         uintptr_t retaddr);
+
+static inline void recorder_store(CPUState *cpu, ram_addr_t address,
+                                  unsigned size, uintptr_t retaddr)
+{
+    if (recorder_active()) {
+        recorder_store_slow(cpu, address, size, retaddr);
+    }
+}
+
+/* Must stores to this page stay on the slow path? */
+bool recorder_is_table_slow(ram_addr_t address);
+
+static inline bool recorder_is_table(ram_addr_t address)
+{
+    return recorder_active() && recorder_is_table_slow(address);
+}
+
+/* The vCPU dropped all its translations. */
+void recorder_flushed_slow(CPUState *cpu);
+
+static inline void recorder_flushed(CPUState *cpu)
+{
+    if (recorder_active()) {
+        recorder_flushed_slow(cpu);
+    }
+}
+
+/* --- the outside ------------------------------------------------------------ */
+
+/*
+ * A device writes guest RAM, in any thread: between these two, vCPUs stand
+ * between two steps.
+ */
+void recorder_dma_begin_slow(void);
+void recorder_dma_end_slow(MemoryRegion *mr, hwaddr offset, hwaddr size);
+
+static inline void recorder_dma_begin(void)
+{
+    if (recorder_recording()) {
+        recorder_dma_begin_slow();
+    }
+}
+
+static inline void recorder_dma_end(MemoryRegion *mr, hwaddr offset, hwaddr size)
+{
+    if (recorder_recording()) {
+        recorder_dma_end_slow(mr, offset, size);
+    }
+}
+
+/*
+ * A vCPU runs between these two, and is not touched.  It is safe everywhere
+ * else: so a place that was forgotten is slow, not deadly.
+ */
+void recorder_enter_running(CPUState *cpu);
+void recorder_leave_running(CPUState *cpu);
+
+static inline void recorder_running(CPUState *cpu)
+{
+    if (recorder_recording()) {
+        recorder_enter_running(cpu);
+    }
+}
+
+static inline void recorder_safe(CPUState *cpu)
+{
+    if (recorder_recording()) {
+        recorder_leave_running(cpu);
+    }
+}
+
+/* A thread is about to wait; a vCPU that runs is safe meanwhile. */
+CPUState *recorder_wait_begin_slow(void);
+
+static inline CPUState *recorder_wait_begin(void)
+{
+    return recorder_recording() ? recorder_wait_begin_slow() : NULL;
+}
+
+static inline void recorder_wait_end(CPUState *cpu)
+{
+    if (cpu) {
+        recorder_enter_running(cpu);
+    }
+}
+
+/* The machine is about to be reset: a recording ends before that. */
+void recorder_system_reset(void);
+
+#endif

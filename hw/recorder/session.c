@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * A recording from its start to its end.
+ *
+ * Main thread, big lock held, vCPUs stopped; except for recorder_fail(), which a
+ * vCPU may call.
+ */
+#include "qemu/osdep.h"
+#include "qemu/main-loop.h"
+#include "hw/boards.h"
+#include "hw/core/cpu.h"
+#include "hw/qdev-core.h"
+#include "hw/sysbus.h"
+#include "migration/blocker.h"
+#include "qapi/error.h"
+#include "qapi/qapi-events-recorder.h"
+#include "system/runstate.h"
+
+#include "hw/recorder/recorder.h"
+#include "hw/recorder/recorder-internal.h"
+#include "hw/recorder/session.h"
+#include "replay/player.h"
+
+static struct {
+    char *directory;
+    Manifest *manifest;
+    LogWriter *writer;
+    int64_t started_us;
+    char *failure;              /* why it must end; set once, by any thread */
+} session;
+
+/* --- what cannot be recorded -------------------------------------------------- */
+
+/*
+ * Devices that reach guest memory are refused unless they are known to do it
+ * through the address space alone (hook map, B.2).
+ */
+static const char *const reaches_memory[] = { "virtio-device", "pci-device", "arm-gicv3-its-common" };
+static const char *const known[] = {
+    "virtio-blk-device", "virtio-net-device", "virtio-rng-device", "virtio-serial-device",
+    "virtio-blk-pci", "virtio-net-pci", "virtio-rng-pci", "virtio-serial-pci",
+    "gpex-root", "pcie-root-port", "pvpanic-pci",
+};
+
+static bool is_any(Object *object, const char *const *types, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (object_dynamic_cast(object, types[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static int find_objection(Object *object, void *opaque)
+{
+    char **objection = opaque;
+    DeviceState *device;
+
+    if (!is_any(object, reaches_memory, ARRAY_SIZE(reaches_memory)) ||
+        is_any(object, known, ARRAY_SIZE(known))) {
+        return 0;
+    }
+    device = DEVICE(object);
+    *objection = g_strdup_printf("the device %s%s%s%s", object_get_typename(object),
+                                 device->id ? " with id " : "", device->id ?: "",
+                                 object_dynamic_cast(object, "arm-gicv3-its-common") ?
+                                 " (add its=off to -machine)" : "");
+    return 1;
+}
+
+static bool can_record(Error **errp)
+{
+    MachineState *machine = MACHINE(qdev_get_machine());
+    g_autofree char *objection = NULL;
+
+    if (!object_dynamic_cast(OBJECT(machine), "virt-machine")) {
+        error_setg(errp, "cannot record a %s machine: only aarch64 guests on 'virt' can be recorded so far",
+                   MACHINE_GET_CLASS(machine)->name ?: "this");
+        return false;
+    }
+    if (machine->smp.max_cpus > 1) {
+        error_setg(errp, "cannot record %u vCPUs: only one can be recorded so far", machine->smp.max_cpus);
+        return false;
+    }
+    if (machine->firmware) {
+        error_setg(errp, "cannot record a guest with firmware in flash (-bios) so far: boot with -kernel");
+        return false;
+    }
+    objection = recorder_cpu_objection(first_cpu);
+    if (!objection) {
+        object_child_foreach_recursive(object_get_root(), find_objection, &objection);
+    }
+    if (objection) {
+        error_setg(errp, "cannot record a guest with %s", objection);
+        return false;
+    }
+    return true;
+}
+
+/* --- start ------------------------------------------------------------------ */
+
+/* The UART's data register, where the guest's console output goes. */
+static void describe_console(Manifest *manifest)
+{
+    Object *uart = object_resolve_path_type("", "pl011", NULL);
+
+    if (uart) {
+        manifest->console = g_strdup("pl011");
+        for (MemoryRegion *mr = sysbus_mmio_get_region(SYS_BUS_DEVICE(uart), 0); mr;
+             mr = mr->container) {
+            manifest->console_address += mr->addr;
+        }
+    }
+}
+
+static char *property(Object *object, const char *name)
+{
+    return object_property_get_str(object, name, &error_abort);
+}
+
+static Manifest *describe_machine(void)
+{
+    MachineState *machine = MACHINE(qdev_get_machine());
+    Manifest *manifest = manifest_new(1);
+    g_autofree char *gic = property(OBJECT(machine), "gic-version");
+    g_autofree char *model = cpu_model_from_type(machine->cpu_type);
+
+    manifest->qemu_version = g_strdup(QEMU_VERSION);
+    manifest->arch = g_strdup("aarch64");
+    manifest->machine = g_strdup(MACHINE_GET_CLASS(machine)->name);
+    manifest->machine_options = g_strdup_printf("gic-version=%s,its=off", gic);
+    manifest->cpu = g_strdup_printf("%s,pmu=off", model);
+    manifest->ram_size = machine->ram_size;
+    manifest->start = g_strdup(runstate_check(RUN_STATE_PRELAUNCH) ? MANIFEST_START_POWER_ON
+                                                                   : MANIFEST_START_RUNNING);
+    manifest->start_time = time(NULL);
+    describe_console(manifest);
+    return manifest;
+}
+
+static void attach_vcpu(CPUState *cpu, run_on_cpu_data data)
+{
+    recorder_vcpu_attach(cpu, data.host_ptr);
+}
+
+/* A new directory, or an empty one. */
+static bool make_directory(const char *directory, Error **errp)
+{
+    g_autoptr(GDir) dir = NULL;
+
+    if (mkdir(directory, 0755) == 0) {
+        return true;
+    }
+    if (errno != EEXIST || !(dir = g_dir_open(directory, 0, NULL))) {
+        error_setg(errp, "cannot make %s: %s", directory, strerror(errno));
+        return false;
+    }
+    if (g_dir_read_name(dir)) {
+        error_setg(errp, "%s exists and is not empty: give another directory", directory);
+        return false;
+    }
+    return true;
+}
+
+static void session_clear(void)
+{
+    g_clear_pointer(&session.writer, log_writer_free);
+    g_clear_pointer(&session.manifest, manifest_free);
+    g_clear_pointer(&session.directory, g_free);
+    g_clear_pointer(&session.failure, g_free);
+}
+
+static bool begin(Error **errp)
+{
+    g_autofree char *checkpoint = g_build_filename(session.directory, "checkpoint-0", NULL);
+    g_autoptr(GError) error = NULL;
+    RecorderVcpu *v;
+
+    if (!checkpoint_save(checkpoint, errp)) {
+        return false;
+    }
+    manifest_add_checkpoint(session.manifest, "checkpoint-0");
+    session.writer = log_writer_new(session.directory, 1, &error);
+    if (!session.writer || !manifest_save(session.manifest, session.directory, &error)) {
+        error_setg(errp, "%s", error->message);
+        return false;
+    }
+    v = g_new0(RecorderVcpu, 1);
+    v->log = log_writer_stream(session.writer, 0);
+    log_stream_rest(v->log);
+    v->digest_due = RECORDER_DIGEST_INTERVAL;
+    qemu_mutex_init(&v->run_lock);
+    recorder_tables_start();
+    recorder_mode = RECORDER_RECORDING;
+    recorder_dma_start(log_writer_stream(session.writer, session.manifest->n_vcpus));
+    run_on_cpu(first_cpu, attach_vcpu, RUN_ON_CPU_HOST_PTR(v));
+    session.started_us = g_get_monotonic_time();
+    return true;
+}
+
+bool recorder_start(const char *directory, Error **errp)
+{
+    bool was_running = runstate_is_running();
+    bool begun;
+
+    if (recorder_active()) {
+        error_setg(errp, "a recording is being made or replayed already");
+        return false;
+    }
+    if (!can_record(errp) || !make_directory(directory, errp)) {
+        return false;
+    }
+    session.directory = g_strdup(directory);
+    session.manifest = describe_machine();
+    if (was_running) {
+        vm_stop(RUN_STATE_PAUSED);
+    }
+    begun = begin(errp);
+    if (!begun) {
+        session_clear();
+    }
+    if (was_running) {
+        vm_start();
+    }
+    return begun;
+}
+
+/* --- end -------------------------------------------------------------------- */
+
+static void end_vcpu(CPUState *cpu, run_on_cpu_data data)
+{
+    RecorderVcpu *v = cpu->recorder;
+    Manifest *manifest = data.host_ptr;
+    Position position;
+
+    recorder_enter_running(cpu);
+    recorder_boundary_slow(cpu);        /* a WAIT may be due */
+    position = recorder_position(cpu);
+    manifest->end->at[cpu->cpu_index] = position;
+    manifest->register_digests[cpu->cpu_index] = recorder_register_digest(cpu);
+    manifest->instructions[cpu->cpu_index] = position;
+    log_event(v->log, LOG_EVENT_END, position,
+              manifest->register_digests[cpu->cpu_index], v->store_hash);
+    recorder_leave_running(cpu);
+    qemu_mutex_destroy(&v->run_lock);
+    g_free(recorder_vcpu_detach(cpu));
+}
+
+static void end(const char *reason)
+{
+    Manifest *manifest = session.manifest;
+    g_autoptr(GError) error = NULL;
+
+    manifest->end = point_new(manifest->n_vcpus);
+    run_on_cpu(first_cpu, end_vcpu, RUN_ON_CPU_HOST_PTR(manifest));
+    manifest->arcs = recorder_dma_steps();
+    recorder_mode = RECORDER_OFF;
+    recorder_dma_stop();
+    recorder_tables_stop();
+    manifest->seconds = (g_get_monotonic_time() - session.started_us) / 1e6;
+    manifest->ram_digest = checkpoint_ram_digest();
+    manifest->end_reason = g_strdup(session.failure ?: reason);
+    manifest->complete = !session.failure;
+    if (!log_writer_finish(session.writer, &error) && !session.failure) {
+        manifest->complete = false;
+        g_free(manifest->end_reason);
+        manifest->end_reason = g_strdup(error->message);
+    }
+    g_clear_error(&error);
+    if (!manifest_save(manifest, session.directory, &error)) {
+        manifest->complete = false;
+        g_free(manifest->end_reason);
+        manifest->end_reason = g_strdup(error->message);
+    }
+    qapi_event_send_recorder_stopped(session.directory, manifest->complete, manifest->end_reason);
+    session_clear();
+}
+
+bool recorder_stop(bool pause, Error **errp)
+{
+    bool was_running = runstate_is_running();
+
+    if (!recorder_recording()) {
+        error_setg(errp, "nothing is being recorded");
+        return false;
+    }
+    if (was_running) {
+        vm_stop(RUN_STATE_PAUSED);
+    }
+    if (recorder_recording()) {
+        end("stopped");
+    }
+    if (was_running && !pause) {
+        vm_start();
+    }
+    return true;
+}
+
+/* A vCPU found that the recording cannot go on: end it, the guest goes on. */
+static void end_after_failure(void *opaque)
+{
+    if (recorder_recording()) {
+        recorder_stop(false, &error_abort);
+    }
+}
+
+void recorder_fail(const char *format, ...)
+{
+    va_list ap;
+    char *why;
+
+    va_start(ap, format);
+    why = g_strdup_vprintf(format, ap);
+    va_end(ap);
+    if (qatomic_cmpxchg(&session.failure, NULL, why)) {
+        g_free(why);
+        return;
+    }
+    aio_bh_schedule_oneshot(qemu_get_aio_context(), end_after_failure, NULL);
+}
+
+void recorder_system_reset(void)
+{
+    if (recorder_recording()) {
+        end("guest-reset");
+    }
+}
+
+static void vm_state_changed(void *opaque, bool running, RunState state)
+{
+    if (running) {
+        return;
+    }
+    if (recorder_recording() && state == RUN_STATE_SHUTDOWN) {
+        end("guest-shutdown");
+    } else if (recorder_replaying()) {
+        player_finish();
+    }
+}
+
+static void __attribute__((constructor)) watch_vm_state(void)
+{
+    qemu_add_vm_change_state_handler(vm_state_changed, NULL);
+}

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Start and stop of a recording; main thread, big lock held.
+ */
+#ifndef RECORDER_SESSION_H
+#define RECORDER_SESSION_H
+
+/*
+ * Records into @directory, which is new or empty, from now on.  A guest that
+ * runs is paused for the checkpoint.
+ */
+bool recorder_start(const char *directory, Error **errp);
+bool recorder_stop(bool pause, Error **errp);
+
+#endif

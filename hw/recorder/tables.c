@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Translations and code are copies of memory, and when they are made or dropped
+ * depends on the sizes of caches, on the clock and on chance.  So they are kept
+ * coherent, recording and replaying, and their timing cannot matter (design
+ * 3.5).
+ *
+ * Translations.  Every page from which a walk has read is a table page until
+ * the vCPU drops all its translations.  Stores to table pages stay on the slow
+ * path.  One that may change a word which was not zero (absence is never cached)
+ * drops what was made from that word: one page's translation before the store,
+ * if the word is known to translate one page; else all, between this step and
+ * the next, and then the store is the last instruction of its TB (holes.md 18,
+ * 22, 23).  Tables that are freed were unhooked from another table, so they do
+ * not stay table pages for long.
+ *
+ * Code.  QEMU drops TBs whose code is written to, but the TB that does it runs
+ * on to its end.  Replay cuts TBs at other places, so a store to the page that
+ * is being executed, or to its translation, is the last instruction of its TB.
+ *
+ * One vCPU so far: its thread alone touches what is here, or DMA while it is
+ * safe.
+ */
+#include "qemu/osdep.h"
+#include "accel/tcg/internal-common.h"
+#include "exec/cpu-common.h"
+#include "exec/cputlb.h"
+#include "exec/exec-all.h"
+#include "exec/ram_addr.h"
+#include "exec/translation-block.h"
+#include "hw/boards.h"
+#include "hw/core/cpu.h"
+#include "tcg/tcg.h"
+
+#include "hw/recorder/recorder.h"
+#include "hw/recorder/recorder-internal.h"
+
+#define PAGE 4096u
+
+/* A page of tables: its first word translates @first, the next @first + @span. */
+typedef struct Table {
+    vaddr first;
+    uint64_t span;              /* 0: not a table page */
+} Table;
+
+/* Of a page that was used for several addresses, or in a way that we don't know. */
+#define SPAN_UNKNOWN UINT64_MAX
+
+/* Main RAM: the only memory that is tracked. */
+static uint8_t *ram_host;
+static ram_addr_t ram_start;
+static uint64_t ram_size;
+
+static Table *tables;               /* one for each page */
+static GArray *table_pages;         /* which of them are in use */
+
+void recorder_tables_start(void)
+{
+    MemoryRegion *ram = MACHINE(qdev_get_machine())->ram;
+
+    ram_host = memory_region_get_ram_ptr(ram);
+    ram_start = memory_region_get_ram_addr(ram);
+    ram_size = memory_region_size(ram);
+    tables = g_new0(Table, ram_size / PAGE);
+    table_pages = g_array_new(false, false, sizeof(uint32_t));
+}
+
+void recorder_tables_stop(void)
+{
+    g_clear_pointer(&tables, g_free);
+    g_clear_pointer(&table_pages, g_array_unref);
+}
+
+void recorder_walk_slow(CPUState *cpu, const void *host, vaddr address, uint64_t span)
+{
+    uint64_t offset = (const uint8_t *)host - ram_host;
+    uint32_t page = offset / PAGE;
+    vaddr first = span == SPAN_UNKNOWN ? 0 : (address & -span) - offset % PAGE / 8 * span;
+    Table *table;
+
+    if (offset >= ram_size) {
+        recorder_fail("the guest keeps page tables outside of its main memory");
+        return;
+    }
+    table = &tables[page];
+    if (table->span == 0) {
+        table->first = first;
+        table->span = span;
+        g_array_append_val(table_pages, page);
+        tlb_reset_dirty_range_all(ram_start + page * (ram_addr_t)PAGE, PAGE);
+    } else if (table->first != first || table->span != span) {
+        table->span = SPAN_UNKNOWN;
+    }
+}
+
+static Table *table_at(ram_addr_t address)
+{
+    ram_addr_t offset = address - ram_start;
+
+    if (offset >= ram_size || !tables[offset / PAGE].span) {
+        return NULL;
+    }
+    return &tables[offset / PAGE];
+}
+
+bool recorder_is_table_slow(ram_addr_t address)
+{
+    return table_at(address) != NULL;
+}
+
+void recorder_flushed_slow(CPUState *cpu)
+{
+    for (unsigned i = 0; i < table_pages->len; i++) {
+        tables[g_array_index(table_pages, uint32_t, i)].span = 0;
+    }
+    g_array_set_size(table_pages, 0);
+}
+
+void recorder_tables_written(CPUState *cpu, uint64_t offset, uint64_t size)
+{
+    for (uint64_t page = offset / PAGE; page <= (offset + size - 1) / PAGE; page++) {
+        cpu->recorder->flush_due |= tables[page].span != 0;
+    }
+}
+
+void recorder_drop_translations(CPUState *cpu)
+{
+    if (cpu->recorder->flush_due) {
+        cpu->recorder->flush_due = false;
+        tlb_flush(cpu);
+    }
+}
+
+/* Run this instruction again, alone in its TB, unless it is the last already. */
+static void be_last_in_tb(CPUState *cpu, uintptr_t retaddr)
+{
+    if (!cpu->neg.can_do_io) {
+        g_assert(retaddr);
+        cpu_restore_state(cpu, retaddr);
+        cpu->cflags_next_tb = curr_cflags(cpu) | CF_NOIRQ | 1;
+        cpu_loop_exit_noexc(cpu);
+    }
+    /* Do not chain to the next TB: go to the boundary first. */
+    qatomic_set(&cpu->neg.icount_decr.u16.high, -1);
+}
+
+/*
+ * A word that is not zero and translates one page is about to change.  Nothing
+ * else leaves the TLB, and it is not moved: our caller still looks at it.
+ */
+static void drop_page(CPUState *cpu, vaddr page, uintptr_t retaddr)
+{
+    RecorderVcpu *v = cpu->recorder;
+
+    if (((cpu->cc->get_pc(cpu) ^ page) & -(vaddr)PAGE) == 0) {
+        be_last_in_tb(cpu, retaddr);
+    }
+    v->drops_one_page = true;
+    tlb_flush_page(cpu, page);
+    v->drops_one_page = false;
+}
+
+static void change_table(CPUState *cpu, const Table *table, ram_addr_t address,
+                         unsigned size, uintptr_t retaddr)
+{
+    uint64_t offset = address - ram_start;
+
+    for (uint64_t at = QEMU_ALIGN_DOWN(offset, 8); at < offset + size; at += 8) {
+        if (*(uint64_t *)(ram_host + at) == 0) {
+            continue;
+        }
+        if (table->span == PAGE) {
+            drop_page(cpu, table->first + at % PAGE / 8 * PAGE, retaddr);
+        } else {
+            be_last_in_tb(cpu, retaddr);
+            cpu->recorder->flush_due = true;
+        }
+    }
+}
+
+static bool in_page_being_executed(ram_addr_t address, uintptr_t retaddr)
+{
+    TranslationBlock *tb = retaddr ? tcg_tb_lookup(retaddr) : NULL;
+
+    return tb && ((tb_page_addr0(tb) ^ address) & -(ram_addr_t)PAGE) == 0;
+}
+
+void recorder_store_slow(CPUState *cpu, ram_addr_t address, unsigned size,
+                         uintptr_t retaddr)
+{
+    Table *table = table_at(address);
+
+    if (table) {
+        change_table(cpu, table, address, size, retaddr);
+    }
+    if (!cpu->neg.can_do_io && in_page_being_executed(address, retaddr)) {
+        be_last_in_tb(cpu, retaddr);
+    }
+}
+
+bool recorder_drops_one_page(CPUState *cpu)
+{
+    return cpu->recorder && cpu->recorder->drops_one_page;
+}

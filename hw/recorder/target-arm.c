@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * What the recorder must know of an Arm CPU: its registers, how an interrupt is
+ * delivered, and which of its features cannot be recorded.
+ */
+#include "qemu/osdep.h"
+#include "qemu/main-loop.h"
+#include "cpu.h"
+#include "cpu-features.h"
+#include "internals.h"
+#include "accel/tcg/cpu-ops.h"
+
+#include "hw/recorder/recorder-internal.h"
+
+/*
+ * All that decides what the vCPU does next, except what belongs to the outside
+ * (timers, interrupt lines) and lazily kept copies.
+ */
+uint64_t recorder_register_digest(CPUState *cpu)
+{
+    CPUARMState *env = cpu_env(cpu);
+    uint64_t digest = 0;
+
+    for (int i = 0; i < ARRAY_SIZE(env->xregs); i++) {
+        digest = recorder_mix(digest, env->xregs[i]);
+    }
+    digest = recorder_mix(digest, env->aarch64 ? env->pc : env->regs[15]);
+    digest = recorder_mix(digest, is_a64(env) ? pstate_read(env) : cpsr_read(env));
+    if (!is_a64(env)) {
+        for (int i = 0; i < 15; i++) {
+            digest = recorder_mix(digest, env->regs[i]);
+        }
+    }
+    for (int i = 0; i < ARRAY_SIZE(env->elr_el); i++) {
+        digest = recorder_mix(digest, env->elr_el[i]);
+        digest = recorder_mix(digest, env->sp_el[i]);
+        digest = recorder_mix(digest, env->cp15.esr_el[i]);
+        digest = recorder_mix(digest, env->cp15.far_el[i]);
+        digest = recorder_mix(digest, env->cp15.vbar_el[i]);
+        digest = recorder_mix(digest, env->cp15.sctlr_el[i]);
+        digest = recorder_mix(digest, env->cp15.tcr_el[i]);
+        digest = recorder_mix(digest, env->cp15.mair_el[i]);
+        digest = recorder_mix(digest, env->cp15.ttbr0_el[i]);
+        digest = recorder_mix(digest, env->cp15.ttbr1_el[i]);
+        digest = recorder_mix(digest, env->cp15.tpidr_el[i]);
+        digest = recorder_mix(digest, env->cp15.contextidr_el[i]);
+    }
+    for (int i = 0; i < ARRAY_SIZE(env->banked_spsr); i++) {
+        digest = recorder_mix(digest, env->banked_spsr[i]);
+    }
+    for (int i = 0; i < ARRAY_SIZE(env->cp15.tpidrro_el); i++) {
+        digest = recorder_mix(digest, env->cp15.tpidrro_el[i]);
+    }
+    for (int i = 0; i < 32; i++) {
+        digest = recorder_mix(digest, env->vfp.zregs[i].d[0]);
+        digest = recorder_mix(digest, env->vfp.zregs[i].d[1]);
+    }
+    digest = recorder_mix(digest, vfp_get_fpscr(env));
+    digest = recorder_mix(digest, env->cp15.par_el[1]);
+    digest = recorder_mix(digest, env->cp15.cpacr_el1);
+    digest = recorder_mix(digest, env->exclusive_addr);
+    digest = recorder_mix(digest, env->exclusive_val);
+    return recorder_mix(digest, env->exclusive_high);
+}
+
+void recorder_deliver(CPUState *cpu, int exception, int level)
+{
+    CPUARMState *env = cpu_env(cpu);
+
+    cpu->exception_index = exception;
+    env->exception.target_el = level;
+    bql_lock();
+    cpu->cc->tcg_ops->do_interrupt(cpu);
+    bql_unlock();
+    cpu->exception_index = -1;
+}
+
+char *recorder_cpu_objection(CPUState *cpu)
+{
+    ARMCPU *arm = ARM_CPU(cpu);
+    CPUARMState *env = &arm->env;
+
+    if (!arm_feature(env, ARM_FEATURE_AARCH64)) {
+        return g_strdup("a 32-bit CPU model");
+    }
+    if (arm_feature(env, ARM_FEATURE_PMU)) {
+        return g_strdup("a performance monitor (add pmu=off to -cpu)");
+    }
+    if (arm_feature(env, ARM_FEATURE_EL2)) {
+        return g_strdup("nested virtualisation (-machine virtualization=off)");
+    }
+    if (arm_feature(env, ARM_FEATURE_EL3)) {
+        return g_strdup("the secure world (-machine secure=off)");
+    }
+    if (cpu_isar_feature(aa64_hafs, arm)) {
+        return g_strdup("hardware update of access flags (FEAT_HAFDBS; use cortex-a57 or cortex-a72)");
+    }
+    if (cpu_isar_feature(aa64_rndr, arm)) {
+        return g_strdup("random number registers (FEAT_RNG)");
+    }
+    if (cpu_isar_feature(aa64_mte_insn_reg, arm)) {
+        return g_strdup("memory tags (FEAT_MTE)");
+    }
+    if (cpu_isar_feature(aa64_mops, arm)) {
+        return g_strdup("memory copy instructions (FEAT_MOPS)");
+    }
+    if (cpu_isar_feature(aa64_wfxt, arm)) {
+        return g_strdup("WFI with timeout (FEAT_WFxT)");
+    }
+    return NULL;
+}

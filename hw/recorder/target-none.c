@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Stands in for target-arm.c where guests cannot be recorded yet.
+ */
+#include "qemu/osdep.h"
+#include "hw/recorder/recorder-internal.h"
+
+char *recorder_cpu_objection(CPUState *cpu)
+{
+    return g_strdup("a CPU that is not Arm");
+}
+
+uint64_t recorder_register_digest(CPUState *cpu)
+{
+    g_assert_not_reached();
+}
+
+void recorder_deliver(CPUState *cpu, int exception, int level)
+{
+    g_assert_not_reached();
+}

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Positions of a vCPU, and what happens between two of its steps.
+ *
+ * Everything here runs in the vCPU's own thread.  Between two steps means: in
+ * cpu_exec()'s loop, before a TB is looked up.  There, position and registers
+ * are exact; in the middle of a TB they are not, since a TB is charged when it
+ * is entered.
+ */
+#include "qemu/osdep.h"
+#include "exec/translation-block.h"
+#include "exec/cputlb.h"
+#include "hw/core/cpu.h"
+
+#include "hw/recorder/recorder.h"
+#include "hw/recorder/recorder-internal.h"
+
+/* What fits in icount_decr.u16.low. */
+#define MOST_GRANTED 0xffff
+
+RecorderMode recorder_mode;
+
+/* Let the vCPU run up to @limit, or as far as the counter reaches. */
+void recorder_grant(CPUState *cpu, Position limit)
+{
+    RecorderVcpu *v = cpu->recorder;
+    Position now = recorder_position(cpu);
+
+    v->base = now;
+    v->granted = MIN(limit - now, MOST_GRANTED);
+    cpu->neg.icount_decr.u16.low = v->granted;
+}
+
+/*
+ * TBs that count are other TBs (CF_USE_ICOUNT is part of their key), so none
+ * need be dropped.
+ */
+void recorder_vcpu_attach(CPUState *cpu, RecorderVcpu *v)
+{
+    cpu->recorder = v;
+    v->granted = cpu->neg.icount_decr.u16.low = 0;
+    cpu->tcg_cflags |= CF_USE_ICOUNT;
+    tlb_flush(cpu);
+}
+
+RecorderVcpu *recorder_vcpu_detach(CPUState *cpu)
+{
+    RecorderVcpu *v = cpu->recorder;
+
+    cpu->tcg_cflags &= ~CF_USE_ICOUNT;
+    cpu->neg.icount_decr.u16.low = 0;
+    cpu->recorder = NULL;
+    tlb_flush(cpu);
+    return v;
+}
+
+static Position limit_of(RecorderVcpu *v)
+{
+    return recorder_replaying() ? v->next.position : UINT64_MAX;
+}
+
+bool recorder_refill(CPUState *cpu, TranslationBlock *tb)
+{
+    RecorderVcpu *v = cpu->recorder;
+
+    if (!v) {
+        return false;
+    }
+    recorder_grant(cpu, limit_of(v));
+    if (v->granted > 0 && v->granted < tb->icount) {
+        cpu->cflags_next_tb = (tb->cflags & ~CF_COUNT_MASK) | v->granted;
+    }
+    return true;
+}
+
+bool recorder_must_stop_slow(CPUState *cpu)
+{
+    RecorderVcpu *v = cpu->recorder;
+
+    return v->flush_due ||
+           (recorder_replaying() ? recorder_position(cpu) >= v->next.position
+                                 : v->dma_seen != recorder_dma_steps());
+}
+
+/* Add a step that is no instruction; the budget shrinks with it. */
+void recorder_step_slow(CPUState *cpu)
+{
+    RecorderVcpu *v = cpu->recorder;
+    Position now = recorder_position(cpu);
+
+    if (recorder_replaying() && now >= v->next.position) {
+        g_autofree char *due = log_event_format(&v->next);
+
+        player_diverged(cpu, now, "%s, but an exception came first", due);
+    }
+    v->base++;
+    recorder_grant(cpu, MAX(limit_of(v), now + 1));
+}
+
+/* --- recording -------------------------------------------------------------- */
+
+static void log_digest(CPUState *cpu, LogEventKind kind)
+{
+    RecorderVcpu *v = cpu->recorder;
+
+    log_event(v->log, kind, recorder_position(cpu),
+              recorder_register_digest(cpu), v->store_hash);
+    v->digest_due = recorder_position(cpu) + RECORDER_DIGEST_INTERVAL;
+}
+
+void recorder_boundary_slow(CPUState *cpu)
+{
+    RecorderVcpu *v = cpu->recorder;
+
+    v->suspended = false;
+    recorder_dma_safepoint(cpu);
+    recorder_drop_translations(cpu);
+    if (recorder_position(cpu) >= v->digest_due && cpu->exception_index < 0) {
+        log_digest(cpu, LOG_EVENT_DIGEST);
+    }
+    if (!log_stream_boundary(v->log)) {
+        recorder_fail("the log cannot be written");
+    }
+}
+
+void recorder_interrupt_slow(CPUState *cpu, int exception, int level)
+{
+    log_event(cpu->recorder->log, LOG_EVENT_INTERRUPT, recorder_position(cpu),
+              (uint64_t)exception, (uint64_t)level);
+    recorder_step_slow(cpu);
+}
+
+void recorder_wake_slow(CPUState *cpu)
+{
+    log_event(cpu->recorder->log, LOG_EVENT_WAKE, recorder_position(cpu));
+    recorder_step_slow(cpu);
+}

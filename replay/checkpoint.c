@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The state of a stopped machine in a directory of its own: `ram`, main memory;
+ * `cpus`, the registers of each vCPU; `devices`, everything else that QEMU would
+ * migrate, for the day on which a recording goes live again.
+ *
+ * Neither translations nor code are part of it: they are coherent copies, and
+ * replay makes them anew (design 3.5).
+ */
+#include "qemu/osdep.h"
+#include "exec/address-spaces.h"
+#include "exec/memory.h"
+#include "hw/boards.h"
+#include "hw/core/cpu.h"
+#include "hw/core/sysemu-cpu-ops.h"
+#include "io/channel-file.h"
+#include "migration/qemu-file.h"
+#include "migration/savevm.h"
+#include "migration/vmstate.h"
+#include "qapi/error.h"
+
+#include "hw/recorder/recorder-internal.h"
+#include "replay/ram-digest.h"
+#include "replay/ram-image.h"
+
+typedef int StateFn(QEMUFile *file);
+
+static MemoryRegion *main_ram(void)
+{
+    return MACHINE(qdev_get_machine())->ram;
+}
+
+static const char *main_ram_name(void)
+{
+    return qemu_ram_get_idstr(main_ram()->ram_block);
+}
+
+static bool save_ram(const char *directory, Error **errp)
+{
+    g_autofree char *path = g_build_filename(directory, "ram", NULL);
+    g_autoptr(GError) error = NULL;
+    g_autoptr(RamImageWriter) writer = ram_image_create(path, &error);
+
+    if (!writer ||
+        !ram_image_add_block(writer, main_ram_name(), memory_region_get_ram_ptr(main_ram()),
+                             memory_region_size(main_ram()), &error) ||
+        !ram_image_close(writer, &error)) {
+        error_setg(errp, "%s", error->message);
+        return false;
+    }
+    return true;
+}
+
+static uint8_t *find_ram(void *opaque, const char *name, uint64_t size, bool *zeroed)
+{
+    if (!g_str_equal(name, main_ram_name()) || size != memory_region_size(main_ram())) {
+        return NULL;
+    }
+    return memory_region_get_ram_ptr(main_ram());
+}
+
+static bool load_ram(const char *directory, Error **errp)
+{
+    g_autofree char *path = g_build_filename(directory, "ram", NULL);
+    g_autoptr(GError) error = NULL;
+
+    if (!ram_image_load(path, find_ram, NULL, &error)) {
+        error_setg(errp, "%s", error->message);
+        return false;
+    }
+    return true;
+}
+
+/* Run @fn on the file @name of the checkpoint. */
+static bool with_file(const char *directory, const char *name, bool write, StateFn *fn,
+                      Error **errp)
+{
+    g_autofree char *path = g_build_filename(directory, name, NULL);
+    QIOChannelFile *channel;
+    QEMUFile *file;
+    int failed;
+
+    channel = qio_channel_file_new_path(path, write ? O_WRONLY | O_CREAT | O_EXCL : O_RDONLY,
+                                        0644, errp);
+    if (!channel) {
+        return false;
+    }
+    file = write ? qemu_file_new_output(QIO_CHANNEL(channel))
+                 : qemu_file_new_input(QIO_CHANNEL(channel));
+    object_unref(OBJECT(channel));
+    failed = fn(file);
+    if (qemu_fclose(file) < 0) {
+        failed = -EIO;
+    }
+    if (failed) {
+        error_setg(errp, "cannot %s %s: %s", write ? "write" : "use", path,
+                   strerror(failed < 0 ? -failed : EIO));
+        return false;
+    }
+    return true;
+}
+
+static int save_cpus(QEMUFile *file)
+{
+    CPUState *cpu;
+
+    CPU_FOREACH(cpu) {
+        int failed = vmstate_save_state(file, &vmstate_cpu_common, cpu, NULL);
+
+        if (!failed) {
+            failed = vmstate_save_state(file, cpu->cc->sysemu_ops->legacy_vmsd, cpu, NULL);
+        }
+        if (failed) {
+            return failed;
+        }
+    }
+    qemu_put_byte(file, 0);     /* the loader looks one byte ahead */
+    return 0;
+}
+
+/* Interrupts and wake-ups come from the log, so nothing is pending. */
+static int load_cpus(QEMUFile *file)
+{
+    CPUState *cpu;
+
+    CPU_FOREACH(cpu) {
+        const VMStateDescription *vmsd = cpu->cc->sysemu_ops->legacy_vmsd;
+        int failed = vmstate_load_state(file, &vmstate_cpu_common, cpu,
+                                        vmstate_cpu_common.version_id);
+
+        if (!failed) {
+            failed = vmstate_load_state(file, vmsd, cpu, vmsd->version_id);
+        }
+        if (failed) {
+            return failed;
+        }
+        cpu->halted = 0;
+        cpu->interrupt_request = 0;
+    }
+    return 0;
+}
+
+bool checkpoint_save(const char *directory, Error **errp)
+{
+    if (mkdir(directory, 0755) < 0) {
+        error_setg(errp, "cannot make %s: %s", directory, strerror(errno));
+        return false;
+    }
+    return with_file(directory, "cpus", true, save_cpus, errp) &&
+           with_file(directory, "devices", true, qemu_save_device_state, errp) &&
+           save_ram(directory, errp);
+}
+
+bool checkpoint_load(const char *directory, Error **errp)
+{
+    return load_ram(directory, errp) && with_file(directory, "cpus", false, load_cpus, errp);
+}
+
+bool checkpoint_write_ram(uint64_t offset, const void *bytes, size_t n)
+{
+    hwaddr address = offset;
+
+    if (offset > memory_region_size(main_ram()) ||
+        n > memory_region_size(main_ram()) - offset) {
+        return false;
+    }
+    for (MemoryRegion *mr = main_ram(); mr; mr = mr->container) {
+        address += mr->addr;
+    }
+    return address_space_write(&address_space_memory, address, MEMTXATTRS_UNSPECIFIED,
+                               bytes, n) == MEMTX_OK;
+}
+
+char *checkpoint_ram_digest(void)
+{
+    RamDigest digest;
+
+    ram_digest_init(&digest);
+    ram_digest_add_block(&digest, main_ram_name(), memory_region_get_ram_ptr(main_ram()),
+                         memory_region_size(main_ram()));
+    return ram_digest_format(&digest);
+}
