@@ -20,20 +20,21 @@ RecorderInfo *qmp_query_recorder(Error **errp)
 {
     g_autoptr(RecorderInfo) info = g_new0(RecorderInfo, 1);
     unsigned n_vcpus = MACHINE(qdev_get_machine())->smp.cpus;
-    g_autoptr(Point) start = NULL;
+    g_autoptr(Point) point = NULL;
 
     if (n_vcpus > RECORDER_MAX_VCPUS) {
         error_setg(errp, "the guest has %u vCPUs; Reprise records at most %u",
                    n_vcpus, RECORDER_MAX_VCPUS);
         return NULL;
     }
-    start = point_new(n_vcpus);
+    point = point_new(n_vcpus);
     info->version = g_strdup(reprise_version());
     info->patch_level = g_strdup(reprise_patch_level());
     info->log_version = LOG_VERSION;
     info->state = recorder_replaying() ? RECORDER_STATE_REPLAYING :
                   recorder_recording() ? RECORDER_STATE_RECORDING : RECORDER_STATE_OFF;
-    info->point = point_format(start);
+    recorder_query_point(point);
+    info->point = point_format(point);
     return g_steal_pointer(&info);
 }
 

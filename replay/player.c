@@ -32,10 +32,17 @@ static uint64_t dma_steps;      /* DMA writes that were done */
 
 static void stop_here(CPUState *cpu)
 {
+    /* A device access or a delivery may have the lock already. */
+    bool had_lock = bql_locked();
+
     cpu->recorder->finished = true;
-    bql_lock();
+    if (!had_lock) {
+        bql_lock();
+    }
     vm_stop(RUN_STATE_PAUSED);
-    bql_unlock();
+    if (!had_lock) {
+        bql_unlock();
+    }
 }
 
 void player_diverged(CPUState *cpu, Position position, const char *format, ...)
@@ -59,7 +66,7 @@ void player_diverged(CPUState *cpu, Position position, const char *format, ...)
 
 /* --- the logs --------------------------------------------------------------- */
 
-/* At the end of a log that was cut off: stop where it stops. */
+/* A whole log goes on to its END; nothing comes after that. */
 static void next_event(CPUState *cpu, LogReader *reader, LogEvent *event)
 {
     g_autoptr(GError) error = NULL;
@@ -215,10 +222,24 @@ static void attach_vcpu(CPUState *cpu, run_on_cpu_data data)
     recorder_vcpu_attach(cpu, data.host_ptr);
 }
 
+static void close_vcpu(RecorderVcpu *v)
+{
+    if (v) {
+        g_clear_pointer(&v->order, log_reader_free);
+        g_clear_pointer(&v->data, log_reader_free);
+        g_free(v);
+    }
+}
+
+static void detach_vcpu(CPUState *cpu, run_on_cpu_data data)
+{
+    close_vcpu(recorder_vcpu_detach(cpu));
+}
+
 static RecorderVcpu *open_vcpu(const char *directory, unsigned vcpu, Error **errp)
 {
     g_autoptr(GError) error = NULL;
-    g_autofree RecorderVcpu *v = g_new0(RecorderVcpu, 1);
+    RecorderVcpu *v = g_new0(RecorderVcpu, 1);
 
     v->order = log_reader_open(directory, manifest->n_vcpus, vcpu, LOG_ORDER, &error);
     if (v->order) {
@@ -228,16 +249,50 @@ static RecorderVcpu *open_vcpu(const char *directory, unsigned vcpu, Error **err
         log_reader_next(v->order, &v->next, &error) == LOG_READER_BAD ||
         log_reader_next(v->data, &v->next_input, &error) == LOG_READER_BAD) {
         error_setg(errp, "%s", error->message);
-        g_clear_pointer(&v->order, log_reader_free);
-        g_clear_pointer(&v->data, log_reader_free);
+        close_vcpu(v);
         return NULL;
     }
-    return g_steal_pointer(&v);
+    return v;
+}
+
+static void forget_recording(void)
+{
+    g_clear_pointer(&manifest, manifest_free);
+    g_clear_pointer(&dma_log, log_reader_free);
+    g_clear_pointer(&divergence, g_free);
+    dma_steps = 0;
+}
+
+/* Open everything before the machine is touched; NULL if something is amiss. */
+static RecorderVcpu *open_recording(const char *directory, Error **errp)
+{
+    g_autoptr(GError) error = NULL;
+
+    manifest = manifest_load(directory, &error);
+    if (!manifest || !manifest_check_replayable(manifest, &error)) {
+        error_setg(errp, "%s", error->message);
+        return NULL;
+    }
+    if (manifest->n_vcpus != 1) {
+        error_setg(errp, "the recording has %u vCPUs: only one can be replayed so far",
+                   manifest->n_vcpus);
+        return NULL;
+    }
+    if (!manifest->end || manifest->checkpoints->len == 0) {
+        error_setg(errp, "%s is not complete: it has no %s", directory,
+                   manifest->end ? "checkpoint" : "end");
+        return NULL;
+    }
+    dma_log = log_reader_open(directory, manifest->n_vcpus, manifest->n_vcpus, LOG_ORDER, &error);
+    if (!dma_log) {
+        error_setg(errp, "%s", error->message);
+        return NULL;
+    }
+    return open_vcpu(directory, 0, errp);
 }
 
 bool player_start(const char *directory, Error **errp)
 {
-    g_autoptr(GError) error = NULL;
     g_autofree char *checkpoint = NULL;
     RecorderVcpu *v;
 
@@ -245,32 +300,19 @@ bool player_start(const char *directory, Error **errp)
         error_setg(errp, "a recording is being made or replayed already");
         return false;
     }
-    manifest = manifest_load(directory, &error);
-    if (!manifest || !manifest_check_replayable(manifest, &error)) {
-        error_setg(errp, "%s", error->message);
-        g_clear_pointer(&manifest, manifest_free);
-        return false;
+    forget_recording();
+    v = open_recording(directory, errp);
+    if (v) {
+        checkpoint = g_build_filename(directory, g_ptr_array_index(manifest->checkpoints, 0), NULL);
     }
-    if (manifest->checkpoints->len == 0) {
-        error_setg(errp, "%s has no checkpoint to start from", directory);
-        return false;
-    }
-    v = open_vcpu(directory, 0, errp);
-    if (!v) {
-        return false;
-    }
-    dma_log = log_reader_open(directory, manifest->n_vcpus, manifest->n_vcpus, LOG_ORDER, &error);
-    if (!dma_log) {
-        error_setg(errp, "%s", error->message);
-        return false;
-    }
-    checkpoint = g_build_filename(directory, g_ptr_array_index(manifest->checkpoints, 0), NULL);
-    if (!checkpoint_load(checkpoint, errp)) {
+    if (!v || !checkpoint_load(checkpoint, errp)) {
+        close_vcpu(v);
+        forget_recording();
         return false;
     }
     recorder_tables_start();
-    recorder_mode = RECORDER_REPLAYING;
     run_on_cpu(first_cpu, attach_vcpu, RUN_ON_CPU_HOST_PTR(v));
+    recorder_mode = RECORDER_REPLAYING;
     vm_start();
     return true;
 }
@@ -292,6 +334,7 @@ void player_finish(void)
         }
     }
     recorder_mode = RECORDER_OFF;
+    run_on_cpu(first_cpu, detach_vcpu, RUN_ON_CPU_NULL);
     recorder_tables_stop();
     qapi_event_send_recorder_replayed(!divergence, divergence);
 }

@@ -13,6 +13,9 @@
 #include "hw/recorder/position.h"
 #include "replay/log-reader.h"
 
+/* Of user pages that the kernel itself touched, how many are kept in mind. */
+#define RECORDER_LOW_PAGES 8
+
 /*
  * A vCPU that is recorded or replayed.  It belongs to the vCPU's thread; others
  * touch it only while that is stopped.
@@ -42,6 +45,9 @@ typedef struct RecorderVcpu {
 
     bool flush_due;             /* a table was changed: drop all translations */
     bool drops_one_page;
+    uint64_t user_tables;       /* TTBR0 of which user translations were made */
+    vaddr low_page[RECORDER_LOW_PAGES]; /* user pages with privileged translations */
+    unsigned n_low_pages;       /* more than fit: all may be */
     bool suspended;             /* inside PSCI CPU_SUSPEND, already logged */
 } RecorderVcpu;
 

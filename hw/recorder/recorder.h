@@ -130,19 +130,34 @@ void recorder_record_psci(CPUState *cpu, bool returns, int32_t result);
  * A page walk for @address read the word at @host, which translates @span bytes
  * (all ones if that is not known).
  */
-void recorder_walk_slow(CPUState *cpu, const void *host, vaddr address, uint64_t span);
+void recorder_walk_slow(CPUState *cpu, const void *host, vaddr address, uint64_t span,
+                        bool privileged);
 
 static inline void recorder_walk(CPUState *cpu, const void *host, vaddr address,
-                                 uint64_t span)
+                                 uint64_t span, bool privileged)
 {
     if (recorder_active()) {
-        recorder_walk_slow(cpu, host, address, span);
+        recorder_walk_slow(cpu, host, address, span, privileged);
+    }
+}
+
+/*
+ * Another table is about to be used, with the same ASID: for user addresses
+ * (TTBR0 of Arm), or for all.
+ */
+void recorder_table_base_slow(CPUState *cpu, bool user);
+
+static inline void recorder_table_base(CPUState *cpu, bool user)
+{
+    if (recorder_active()) {
+        recorder_table_base_slow(cpu, user);
     }
 }
 
 /*
  * Is a single page's translation being dropped, which is known not to be part of
- * a large one?  Then the rest of the TLB stays.
+ * a large one?  Then the rest of the TLB stays; and it still counts as used: the
+ * TLB's size follows the count at the next flush, and would shrink to nothing.
  */
 bool recorder_drops_one_page(CPUState *cpu);
 

@@ -192,11 +192,27 @@ static bool begin(Error **errp)
     v->digest_due = RECORDER_DIGEST_INTERVAL;
     qemu_mutex_init(&v->run_lock);
     recorder_tables_start();
+    run_on_cpu(first_cpu, attach_vcpu, RUN_ON_CPU_HOST_PTR(v));
     recorder_mode = RECORDER_RECORDING;
     recorder_dma_start(log_writer_stream(session.writer, session.manifest->n_vcpus));
-    run_on_cpu(first_cpu, attach_vcpu, RUN_ON_CPU_HOST_PTR(v));
     session.started_us = g_get_monotonic_time();
     return true;
+}
+
+/* Of a start that failed, so that the same directory can be used again. */
+static void remove_leftovers(void)
+{
+    static const char *const files[] = {
+        "checkpoint-0/cpus", "checkpoint-0/devices", "checkpoint-0/ram", "checkpoint-0",
+        "vcpu-0.order", "vcpu-0.data", "dma.order", "manifest",
+    };
+
+    g_clear_pointer(&session.writer, log_writer_free);
+    for (size_t i = 0; i < ARRAY_SIZE(files); i++) {
+        g_autofree char *path = g_build_filename(session.directory, files[i], NULL);
+
+        remove(path);
+    }
 }
 
 bool recorder_start(const char *directory, Error **errp)
@@ -218,6 +234,7 @@ bool recorder_start(const char *directory, Error **errp)
     }
     begun = begin(errp);
     if (!begun) {
+        remove_leftovers();
         session_clear();
     }
     if (was_running) {
@@ -243,8 +260,14 @@ static void end_vcpu(CPUState *cpu, run_on_cpu_data data)
     log_event(v->log, LOG_EVENT_END, position,
               manifest->register_digests[cpu->cpu_index], v->store_hash);
     recorder_leave_running(cpu);
+}
+
+static void detach_vcpu(CPUState *cpu, run_on_cpu_data data)
+{
+    RecorderVcpu *v = recorder_vcpu_detach(cpu);
+
     qemu_mutex_destroy(&v->run_lock);
-    g_free(recorder_vcpu_detach(cpu));
+    g_free(v);
 }
 
 static void end(const char *reason)
@@ -256,6 +279,7 @@ static void end(const char *reason)
     run_on_cpu(first_cpu, end_vcpu, RUN_ON_CPU_HOST_PTR(manifest));
     manifest->arcs = recorder_dma_steps();
     recorder_mode = RECORDER_OFF;
+    run_on_cpu(first_cpu, detach_vcpu, RUN_ON_CPU_NULL);
     recorder_dma_stop();
     recorder_tables_stop();
     manifest->seconds = (g_get_monotonic_time() - session.started_us) / 1e6;
@@ -329,17 +353,29 @@ void recorder_system_reset(void)
 
 static void vm_state_changed(void *opaque, bool running, RunState state)
 {
-    if (running) {
-        return;
-    }
-    if (recorder_recording() && state == RUN_STATE_SHUTDOWN) {
-        end("guest-shutdown");
-    } else if (recorder_replaying()) {
+    if (!running && recorder_replaying()) {
         player_finish();
     }
 }
 
-static void __attribute__((constructor)) watch_vm_state(void)
+/*
+ * QEMU is about to stop: because the guest powered off, or was told to.  The
+ * guest may be paused or running; a vCPU that powered itself off does not run on.
+ */
+static void shutting_down(Notifier *notifier, void *data)
+{
+    ShutdownCause *cause = data;
+
+    if (recorder_recording()) {
+        vm_stop(RUN_STATE_SHUTDOWN);
+        end(shutdown_caused_by_guest(*cause) ? "guest-shutdown" : "quit");
+    }
+}
+
+static Notifier shutdown_notifier = { .notify = shutting_down };
+
+static void __attribute__((constructor)) watch_machine(void)
 {
     qemu_add_vm_change_state_handler(vm_state_changed, NULL);
+    qemu_register_shutdown_notifier(&shutdown_notifier);
 }

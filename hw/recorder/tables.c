@@ -71,13 +71,30 @@ void recorder_tables_stop(void)
     g_clear_pointer(&table_pages, g_array_unref);
 }
 
-void recorder_walk_slow(CPUState *cpu, const void *host, vaddr address, uint64_t span)
+/* The kernel itself touches user memory: TTBR0 decides what it finds there. */
+static void note_low_page(RecorderVcpu *v, vaddr page)
+{
+    if (v->n_low_pages && v->n_low_pages <= RECORDER_LOW_PAGES &&
+        v->low_page[v->n_low_pages - 1] == page) {
+        return;                 /* one call for each level of a walk */
+    }
+    if (v->n_low_pages < RECORDER_LOW_PAGES) {
+        v->low_page[v->n_low_pages] = page;
+    }
+    v->n_low_pages++;
+}
+
+void recorder_walk_slow(CPUState *cpu, const void *host, vaddr address, uint64_t span,
+                        bool privileged)
 {
     uint64_t offset = (const uint8_t *)host - ram_host;
     uint32_t page = offset / PAGE;
     vaddr first = span == SPAN_UNKNOWN ? 0 : (address & -span) - offset % PAGE / 8 * span;
     Table *table;
 
+    if (privileged && !extract64(address, 55, 1)) {
+        note_low_page(cpu->recorder, address & -(vaddr)PAGE);
+    }
     if (offset >= ram_size) {
         recorder_fail("the guest keeps page tables outside of its main memory");
         return;
@@ -114,6 +131,7 @@ void recorder_flushed_slow(CPUState *cpu)
         tables[g_array_index(table_pages, uint32_t, i)].span = 0;
     }
     g_array_set_size(table_pages, 0);
+    cpu->recorder->n_low_pages = 0;
 }
 
 void recorder_tables_written(CPUState *cpu, uint64_t offset, uint64_t size)
@@ -196,6 +214,29 @@ void recorder_store_slow(CPUState *cpu, ram_addr_t address, unsigned size,
     if (!cpu->neg.can_do_io && in_page_being_executed(address, retaddr)) {
         be_last_in_tb(cpu, retaddr);
     }
+}
+
+/*
+ * TTBR0 changes, the ASID stays, and QEMU drops nothing: what is found at a user
+ * address would depend on what the TLB still has (holes.md 9).  Linux does that
+ * at every entry to the kernel of a CPU without PAN.  Translations for user mode
+ * stay until they would be used with another TTBR0 (recorder_user_access), since
+ * the old one mostly comes back; privileged ones go now.
+ */
+void recorder_table_base_slow(CPUState *cpu, bool user)
+{
+    RecorderVcpu *v = cpu->recorder;
+
+    if (!user || v->n_low_pages > RECORDER_LOW_PAGES) {
+        tlb_flush(cpu);
+        return;
+    }
+    v->drops_one_page = true;
+    for (unsigned i = 0; i < v->n_low_pages; i++) {
+        tlb_flush_page(cpu, v->low_page[i]);
+    }
+    v->drops_one_page = false;
+    v->n_low_pages = 0;
 }
 
 bool recorder_drops_one_page(CPUState *cpu)

@@ -10,6 +10,10 @@
 #include "internals.h"
 #include "accel/tcg/cpu-ops.h"
 
+#include "exec/cputlb.h"
+#include "exec/helper-proto.h"
+
+#include "hw/recorder/recorder.h"
 #include "hw/recorder/recorder-internal.h"
 
 /*
@@ -61,6 +65,20 @@ uint64_t recorder_register_digest(CPUState *cpu)
     digest = recorder_mix(digest, env->exclusive_addr);
     digest = recorder_mix(digest, env->exclusive_val);
     return recorder_mix(digest, env->exclusive_high);
+}
+
+/*
+ * An access in user mode is about to be made, or may be from now on: return to
+ * EL0, LDTR, STTR.  See recorder_table_base().
+ */
+void HELPER(recorder_user_access)(CPUARMState *env)
+{
+    CPUState *cpu = env_cpu(env);
+
+    if (recorder_active() && cpu->recorder->user_tables != env->cp15.ttbr0_el[1]) {
+        cpu->recorder->user_tables = env->cp15.ttbr0_el[1];
+        tlb_flush_by_mmuidx(cpu, ARMMMUIdxBit_E10_0);
+    }
 }
 
 void recorder_deliver(CPUState *cpu, int exception, int level)

@@ -14,6 +14,7 @@
 
 #include "hw/recorder/recorder.h"
 #include "hw/recorder/recorder-internal.h"
+#include "hw/recorder/session.h"
 
 /* What fits in icount_decr.u16.low. */
 #define MOST_GRANTED 0xffff
@@ -33,7 +34,8 @@ void recorder_grant(CPUState *cpu, Position limit)
 
 /*
  * TBs that count are other TBs (CF_USE_ICOUNT is part of their key), so none
- * need be dropped.
+ * need be dropped.  The mode is set when all vCPUs are attached, and cleared
+ * before the first is detached: who sees the mode finds cpu->recorder.
  */
 void recorder_vcpu_attach(CPUState *cpu, RecorderVcpu *v)
 {
@@ -49,9 +51,24 @@ RecorderVcpu *recorder_vcpu_detach(CPUState *cpu)
 
     cpu->tcg_cflags &= ~CF_USE_ICOUNT;
     cpu->neg.icount_decr.u16.low = 0;
-    cpu->recorder = NULL;
     tlb_flush(cpu);
+    cpu->recorder = NULL;
     return v;
+}
+
+/*
+ * Looks at a vCPU that may be running, between a charge and its position: close
+ * enough to show to people, for nothing else.
+ */
+void recorder_query_point(Point *point)
+{
+    CPUState *cpu;
+
+    CPU_FOREACH(cpu) {
+        if (cpu->recorder && cpu->cpu_index < point->n_vcpus) {
+            point->at[cpu->cpu_index] = recorder_position(cpu);
+        }
+    }
 }
 
 static Position limit_of(RecorderVcpu *v)
