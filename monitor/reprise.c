@@ -3,7 +3,8 @@
  * The `reprise` command line: one table of commands, each a name, a function
  * and a line of help.
  *
- * Exit status: 0 success; 2 unusable input or usage.
+ * Exit status: 0 success; 1 diverged, or a recording that ended early; 2 unusable
+ * input or usage.
  */
 #include <errno.h>
 #include <glib.h>
@@ -13,11 +14,7 @@
 
 #include "hw/recorder/log-format.h"
 #include "hw/recorder/version.h"
-
-enum {
-    STATUS_OK = 0,
-    STATUS_USAGE = 2,
-};
+#include "tool.h"
 
 typedef struct Command {
     const char *name;
@@ -29,15 +26,26 @@ static int run_help(int argc, char **argv);
 static int run_version(int argc, char **argv);
 
 static const Command commands[] = {
+    { "dump", run_dump, "print the events of a recording's logs" },
     { "help", run_help, "show this text" },
+    { "info", run_info, "show what a recording is of, and its size" },
+    { "record", run_record, "record a guest until it ends or is stopped" },
+    { "replay", run_replay, "replay a recording, and say if it was the same run" },
     { "version", run_version, "show the version, log format and patch level" },
 };
 
-static int usage_error(const char *format, const char *what)
+int usage_error(const char *format, const char *what)
 {
     fprintf(stderr, "reprise: ");
     fprintf(stderr, format, what);
     fprintf(stderr, "; see reprise --help\n");
+    return STATUS_USAGE;
+}
+
+int input_error(const GError *error)
+{
+    fflush(stdout);
+    fprintf(stderr, "reprise: %s\n", error->message);
     return STATUS_USAGE;
 }
 
@@ -56,10 +64,11 @@ static int run_help(int argc, char **argv)
         printf("  %-10s %s\n", commands[i].name, commands[i].help);
     }
     printf("\n"
-           "Recording and replaying are not there yet: this version builds the patched\n"
-           "QEMU and boots its guests (images/boot --help).\n"
+           "reprise record --help and reprise replay --help tell more.  So far a guest\n"
+           "that is to be recorded must be aarch64, with one vCPU.\n"
            "\n"
-           "exit status: 0 success; 2 unusable input or usage\n");
+           "exit status: 0 success; 1 the replay diverged, or the recording ended\n"
+           "early; 2 unusable input or usage\n");
     return STATUS_OK;
 }
 

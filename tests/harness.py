@@ -21,6 +21,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 import traceback
 
 TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -102,6 +103,38 @@ def copy_of_checkout(directory):
     return directory
 
 
+class Qmp:
+    """A connection to the QMP socket that a QEMU has, or is about to have."""
+
+    def __init__(self, path, process):
+        self.socket = socket.socket(socket.AF_UNIX)
+        self.socket.settimeout(120)
+        while True:
+            try:
+                self.socket.connect(path)
+                break
+            except (FileNotFoundError, ConnectionRefusedError):
+                if process.poll() is not None:
+                    raise AssertionError(process.stderr.read())
+                time.sleep(0.01)
+        self.stream = self.socket.makefile("rw", encoding="utf-8")
+        self.greeting = json.loads(self.stream.readline())
+        self("qmp_capabilities")
+
+    def __call__(self, command, **arguments):
+        """The whole answer: {"return": ...} or {"error": ...}."""
+        json.dump({"execute": command, "arguments": arguments}, self.stream)
+        self.stream.flush()
+        while True:
+            answer = json.loads(self.stream.readline())
+            if "event" not in answer:
+                return answer
+
+    def close(self):
+        self.stream.close()
+        self.socket.close()
+
+
 class Qemu:
     """A QEMU that is paused at power-on and answers QMP."""
 
@@ -113,27 +146,8 @@ class Qemu:
             [f"{BIN}/qemu-system-{arch}", "-M", machine, "-S", "-display", "none",
              "-nodefaults", "-qmp", f"unix:{path},server=on,wait=on", *args],
             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-        self.socket = socket.socket(socket.AF_UNIX)
-        self.socket.settimeout(30)
-        while True:
-            try:
-                self.socket.connect(path)
-                break
-            except (FileNotFoundError, ConnectionRefusedError):
-                if self.process.poll() is not None:
-                    raise AssertionError(self.process.stderr.read().decode())
-        self.stream = self.socket.makefile("rw", encoding="utf-8")
-        self.greeting = json.loads(self.stream.readline())
-        self.qmp("qmp_capabilities")
-
-    def qmp(self, command, **arguments):
-        """The whole answer: {"return": ...} or {"error": ...}."""
-        json.dump({"execute": command, "arguments": arguments}, self.stream)
-        self.stream.flush()
-        while True:
-            answer = json.loads(self.stream.readline())
-            if "event" not in answer:
-                return answer
+        self.qmp = Qmp(path, self.process)
+        self.greeting = self.qmp.greeting
 
     def __enter__(self):
         return self
@@ -141,7 +155,7 @@ class Qemu:
     def __exit__(self, *_):
         self.process.kill()
         self.process.wait()
-        self.socket.close()
+        self.qmp.close()
         shutil.rmtree(self.dir)
 
 

@@ -15,7 +15,7 @@ REPRISE = os.path.join(BIN, "reprise")
 @test_each(["--help", "-h", "help"])
 def help_names_every_command(how):
     text = run(REPRISE, how).stdout
-    for word in ("usage: reprise COMMAND", "\n  help ", "\n  version ", "exit status"):
+    for word in ("usage: reprise COMMAND", "\n  dump ", "\n  help ", "\n  version ", "exit status"):
         check(word in text, f"{word!r} is not in:\n{text}")
     check(all(len(line) <= 79 for line in text.splitlines()), "a line is too long")
 

@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * `reprise record`: starts a guest, the stock one or any, records it from
+ * power-on, and ends with it.
+ *
+ * images/boot knows how the stock guest is started.  The recorder in QEMU does
+ * the rest; what became of it is read from the manifest that it leaves.
+ */
+#include <glib.h>
+#include <glib/gstdio.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "emulator.h"
+#include "hw/recorder/manifest.h"
+#include "tool.h"
+
+typedef struct Record {
+    char *directory;            /* absolute */
+    char *given;                /* as the user wrote it */
+    char *arch;
+    int smp;
+    int mem;
+    char *run;
+    double timeout;
+    char *qmp;
+    char **command;             /* the user's, after "--"; NULL: the stock guest */
+
+    /* How it ended, as far as known. */
+    char *reason;               /* what QEMU said */
+    const char *stopper;        /* who, if it was us */
+} Record;
+
+static void record_clear(Record *record)
+{
+    g_free(record->directory);
+    g_free(record->given);
+    g_free(record->arch);
+    g_free(record->run);
+    g_free(record->qmp);
+    g_free(record->reason);
+}
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Record, record_clear)
+
+/* --- the command line ------------------------------------------------------- */
+
+static const char usage[] =
+    "usage: reprise record -o DIR [OPTION...] [-- QEMU ARG...]\n"
+    "\n"
+    "Record a guest from power-on until it ends, or until Ctrl-C or --timeout:\n"
+    "the stock guest of images/boot, or the one that QEMU ARG... starts.\n"
+    "\n"
+    "  -o, --output DIR  where to put the recording: a new or empty directory\n"
+    "  --arch A          the stock guest's architecture (default: aarch64)\n"
+    "  --smp N           its vCPUs (default: 1)\n"
+    "  --mem MiB         its memory (default: 512)\n"
+    "  --run CMD         what it runs (default: a shell; Ctrl-A X ends it)\n"
+    "  --timeout S       stop the recording and the guest after so many seconds\n"
+    "  --qmp SOCK        QEMU answers QMP on this socket; when the recording ends,\n"
+    "                    the guest goes on\n"
+    "  --help            show this text\n"
+    "\n"
+    "exit status: 0 recorded completely; 1 the recording ended early, and why;\n"
+    "2 nothing was recorded\n";
+
+/* An error in words; NULL if all is well. */
+static const char *check_options(const Record *record)
+{
+    if (!record->given || !*record->given) {
+        return "where to? Give a new directory with -o";
+    }
+    if (record->command && (record->arch || record->smp || record->mem || record->run)) {
+        return "--arch, --smp, --mem and --run are for the stock guest, not with -- QEMU";
+    }
+    if (record->command && !record->command[0]) {
+        return "no QEMU after --";
+    }
+    if (record->smp < 0 || record->mem < 0) {
+        return "--smp and --mem: at least 1";
+    }
+    if (!(record->timeout >= 0)) {
+        return "--timeout: more than 0";
+    }
+    return NULL;
+}
+
+/* Returns false if @status is to be returned. */
+static bool parse_arguments(Record *record, int argc, char **argv, int *status)
+{
+    gboolean help = FALSE;
+    const GOptionEntry entries[] = {
+        { "help", 'h', 0, G_OPTION_ARG_NONE, &help, NULL, NULL },
+        { "output", 'o', 0, G_OPTION_ARG_FILENAME, &record->given, NULL, NULL },
+        { "arch", 0, 0, G_OPTION_ARG_STRING, &record->arch, NULL, NULL },
+        { "smp", 0, 0, G_OPTION_ARG_INT, &record->smp, NULL, NULL },
+        { "mem", 0, 0, G_OPTION_ARG_INT, &record->mem, NULL, NULL },
+        { "run", 0, 0, G_OPTION_ARG_STRING, &record->run, NULL, NULL },
+        { "timeout", 0, 0, G_OPTION_ARG_DOUBLE, &record->timeout, NULL, NULL },
+        { "qmp", 0, 0, G_OPTION_ARG_FILENAME, &record->qmp, NULL, NULL },
+        G_OPTION_ENTRY_NULL
+    };
+    g_autoptr(GOptionContext) context = g_option_context_new(NULL);
+    g_autoptr(GError) error = NULL;
+    const char *objection;
+
+    for (int i = 1; i < argc; i++) {
+        if (g_str_equal(argv[i], "--")) {
+            record->command = &argv[i + 1];
+            argc = i;
+        }
+    }
+    g_option_context_add_main_entries(context, entries, NULL);
+    g_option_context_set_help_enabled(context, FALSE);
+    if (!g_option_context_parse(context, &argc, &argv, &error)) {
+        *status = usage_error("record: %s", error->message);
+        return false;
+    }
+    if (help) {
+        fputs(usage, stdout);
+        *status = STATUS_OK;
+        return false;
+    }
+    if (argc > 1) {
+        *status = usage_error("record: unexpected argument '%s'", argv[1]);
+        return false;
+    }
+    objection = check_options(record);
+    if (objection) {
+        *status = usage_error("record: %s", objection);
+        return false;
+    }
+    record->directory = g_canonicalize_filename(record->given, NULL);
+    return true;
+}
+
+/* --- the guest -------------------------------------------------------------- */
+
+static char **stock_command(const Record *record, GError **error)
+{
+    g_autofree char *tool = emulator_tool_directory();
+    g_autofree char *boot = g_build_filename(tool, "..", "..", "images", "boot", NULL);
+    g_autofree char *smp = g_strdup_printf("%d", record->smp ? record->smp : 1);
+    g_autofree char *mem = g_strdup_printf("%d", record->mem ? record->mem : 512);
+    const char *argv[] = {
+        boot, "--print", "--arch", record->arch ? record->arch : "aarch64",
+        "--smp", smp, "--mem", mem, record->run ? "--run" : NULL, record->run, NULL
+    };
+    g_autofree char *output = NULL, *errors = NULL;
+    char **command;
+    int status;
+
+    if (!g_spawn_sync(NULL, (char **)argv, NULL, 0, NULL, NULL, &output, &errors, &status,
+                      error)) {
+        return NULL;
+    }
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
+        g_set_error(error, G_SPAWN_ERROR, G_SPAWN_ERROR_FAILED, "%s",
+                    *errors ? g_strchomp(errors) : "images/boot failed");
+        return NULL;
+    }
+    return g_shell_parse_argv(output, NULL, &command, error) ? command : NULL;
+}
+
+/* The user's command; "qemu-system-aarch64" alone means ours. */
+static char **users_command(const Record *record)
+{
+    char **command = g_strdupv(record->command);
+    char *ours = strchr(command[0], '/') ? NULL : emulator_find(command[0]);
+
+    if (ours) {
+        g_free(command[0]);
+        command[0] = ours;
+    }
+    return command;
+}
+
+/* --- recording -------------------------------------------------------------- */
+
+/* Of ours: with --qmp there may be others. */
+static bool has_stopped(Record *record, const JsonValue *event)
+{
+    const JsonValue *data = json_member(event, "data");
+
+    if (g_strcmp0(json_member_string(event, "event"), "RECORDER_STOPPED") != 0 ||
+        g_strcmp0(json_member_string(data, "directory"), record->directory) != 0) {
+        return false;
+    }
+    g_free(record->reason);
+    record->reason = g_strdup(json_member_string(data, "reason"));
+    return true;
+}
+
+/* Until QEMU has ended. */
+static void follow(Record *record, Emulator *emulator)
+{
+    int64_t deadline = record->timeout > 0
+                       ? g_get_monotonic_time() + (int64_t)MIN(record->timeout * 1e6, 1e15)
+                       : INT64_MAX;
+    bool recording = true;
+
+    for (;;) {
+        g_autoptr(JsonValue) event = NULL;
+
+        switch (emulator_wait(emulator, deadline, &event)) {
+        case EMULATOR_EVENT:
+            if (has_stopped(record, event)) {
+                recording = false;
+                /* Somebody may want to look at the guest as it is now. */
+                if (!record->qmp) {
+                    emulator_quit(emulator);
+                }
+            }
+            break;
+        case EMULATOR_ENDED:
+            return;
+        case EMULATOR_SIGNAL:
+        case EMULATOR_DEADLINE:
+            if (recording) {
+                record->stopper = g_get_monotonic_time() >= deadline ? "--timeout" : "a signal";
+                /* Paused, so that nothing is shown that was not recorded. */
+                emulator_execute(emulator, "recorder-stop", "{\"pause\": true}", NULL);
+            }
+            emulator_quit(emulator);
+            break;
+        }
+    }
+}
+
+/* Of all files below it. */
+static uint64_t directory_size(const char *directory)
+{
+    g_autoptr(GDir) entries = g_dir_open(directory, 0, NULL);
+    const char *name;
+    uint64_t size = 0;
+
+    while (entries && (name = g_dir_read_name(entries))) {
+        g_autofree char *path = g_build_filename(directory, name, NULL);
+        GStatBuf st;
+
+        if (g_lstat(path, &st) == 0) {
+            size += S_ISDIR(st.st_mode) ? directory_size(path) : (uint64_t)st.st_size;
+        }
+    }
+    return size;
+}
+
+/* Says what became of it. */
+static int report(const Record *record, const Emulator *emulator)
+{
+    g_autoptr(Manifest) manifest = manifest_load(record->directory, NULL);
+    uint64_t instructions = 0;
+
+    if (!manifest || !manifest->end) {
+        g_autofree char *ending = emulator_ending(emulator);
+
+        /* The reason is known if the manifest alone could not be written. */
+        fprintf(stderr, "reprise: %s was cut off: %s%s\n", record->given,
+                record->reason ? record->reason : "QEMU ended with ",
+                record->reason ? "" : ending);
+        return STATUS_DIVERGED;
+    }
+    if (!manifest->complete) {
+        fprintf(stderr, "reprise: %s ended early: %s\n", record->given, manifest->end_reason);
+        return STATUS_DIVERGED;
+    }
+    for (unsigned i = 0; i < manifest->n_vcpus; i++) {
+        instructions += manifest->instructions[i];
+    }
+    fprintf(stderr, "reprise: recorded %s: %.1f MiB, %.1f s, %" PRIu64 " instructions, %s%s\n",
+            record->given, directory_size(record->directory) / 1048576.0, manifest->seconds,
+            instructions, record->stopper ? "stopped by " : "",
+            record->stopper ? record->stopper : manifest->end_reason);
+    return STATUS_OK;
+}
+
+int run_record(int argc, char **argv)
+{
+    g_auto(Record) record = { 0 };
+    g_auto(GStrv) command = NULL;
+    g_autoptr(Emulator) emulator = NULL;
+    g_autoptr(GError) error = NULL;
+    int status;
+
+    if (!parse_arguments(&record, argc, argv, &status)) {
+        return status;
+    }
+    command = record.command ? users_command(&record) : stock_command(&record, &error);
+    if (!command) {
+        return input_error(error);
+    }
+    emulator = emulator_start(command, record.qmp, !record.run, &error);
+    if (!emulator) {
+        return input_error(error);
+    }
+    if (!emulator_execute_on(emulator, "recorder-start", record.directory, &error) ||
+        !emulator_execute(emulator, "cont", NULL, &error)) {
+        emulator_quit(emulator);
+        return input_error(error);
+    }
+    follow(&record, emulator);
+    return report(&record, emulator);
+}

@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * `reprise replay`: starts a QEMU as the recording's manifest describes it, lets
+ * it replay, and says whether it was the same run.
+ *
+ * What can be found out without a QEMU is found out before: a recording that is
+ * damaged is not one that diverges.
+ */
+#include <glib.h>
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "emulator.h"
+#include "hw/recorder/log-block.h"
+#include "hw/recorder/manifest.h"
+#include "replay/log-reader.h"
+#include "tool.h"
+
+typedef struct Replay {
+    const char *directory;
+    char *qmp;
+    gboolean pause_at_end;
+    char **more;                /* arguments for QEMU, after "--"; NULL: none */
+    Manifest *manifest;
+} Replay;
+
+static void replay_clear(Replay *replay)
+{
+    g_free(replay->qmp);
+    manifest_free(replay->manifest);
+}
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Replay, replay_clear)
+
+/* --- the command line ------------------------------------------------------- */
+
+static const char usage[] =
+    "usage: reprise replay DIR [OPTION...] [-- QEMU-ARG...]\n"
+    "\n"
+    "Replay a recording: the guest does again what it did, its console output\n"
+    "appears again, and all is compared with what was recorded.\n"
+    "\n"
+    "  --qmp SOCK      QEMU answers QMP on this socket\n"
+    "  --pause-at-end  keep the guest, paused at its end, until QEMU is told to quit\n"
+    "                  (with --qmp)\n"
+    "  --help          show this text\n"
+    "\n"
+    "QEMU-ARG... is for experiments with QEMU itself: -accel tcg,tb-size=8.\n"
+    "\n"
+    "exit status: 0 replayed identically; 1 diverged, and where; 2 the recording\n"
+    "cannot be replayed\n";
+
+/* Returns false if @status is to be returned. */
+static bool parse_arguments(Replay *replay, int argc, char **argv, int *status)
+{
+    gboolean help = FALSE;
+    const GOptionEntry entries[] = {
+        { "help", 'h', 0, G_OPTION_ARG_NONE, &help, NULL, NULL },
+        { "qmp", 0, 0, G_OPTION_ARG_FILENAME, &replay->qmp, NULL, NULL },
+        { "pause-at-end", 0, 0, G_OPTION_ARG_NONE, &replay->pause_at_end, NULL, NULL },
+        G_OPTION_ENTRY_NULL
+    };
+    g_autoptr(GOptionContext) context = g_option_context_new(NULL);
+    g_autoptr(GError) error = NULL;
+
+    for (int i = 1; i < argc; i++) {
+        if (g_str_equal(argv[i], "--")) {
+            replay->more = &argv[i + 1];
+            argc = i;
+        }
+    }
+    g_option_context_add_main_entries(context, entries, NULL);
+    g_option_context_set_help_enabled(context, FALSE);
+    if (!g_option_context_parse(context, &argc, &argv, &error)) {
+        *status = usage_error("replay: %s", error->message);
+    } else if (help) {
+        fputs(usage, stdout);
+        *status = STATUS_OK;
+    } else if (argc < 2) {
+        *status = usage_error("%s", "replay: which recording? Give its directory");
+    } else if (argc > 2) {
+        *status = usage_error("replay takes one directory, got '%s' too", argv[2]);
+    } else if (replay->pause_at_end && !replay->qmp) {
+        *status = usage_error("%s", "replay: --pause-at-end needs --qmp, which is how it is ended");
+    } else {
+        replay->directory = argv[1];
+        return true;
+    }
+    return false;
+}
+
+/* --- the recording ---------------------------------------------------------- */
+
+static bool refuse(GError **error, const char *format, ...) G_GNUC_PRINTF(2, 3);
+static bool refuse(GError **error, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    g_propagate_error(error, g_error_new_valist(MANIFEST_ERROR, MANIFEST_ERROR_INVALID,
+                                                format, args));
+    va_end(args);
+    return false;
+}
+
+/* All of it: a byte that is wrong would look like a divergence. */
+static bool check_logs(const Replay *replay, GError **error)
+{
+    unsigned n_vcpus = replay->manifest->n_vcpus;
+
+    for (unsigned stream = 0; stream <= n_vcpus; stream++) {
+        for (int log = 0; log < LOG_SUBSTREAMS; log++) {
+            LogTotals totals = { 0 };
+
+            if (!log_file_exists(n_vcpus, stream, log)) {
+                continue;
+            }
+            if (!log_totals_read(replay->directory, n_vcpus, stream, log, &totals, error)) {
+                return false;
+            }
+            if (totals.cut_off) {
+                g_autofree char *name = log_file_name(n_vcpus, stream, log);
+
+                return refuse(error, "%s is truncated: %s ends too early", replay->directory, name);
+            }
+        }
+    }
+    return true;
+}
+
+static bool load(Replay *replay, GError **error)
+{
+    const Manifest *manifest;
+
+    manifest = replay->manifest = manifest_load(replay->directory, error);
+    if (!manifest || !manifest_check_replayable(manifest, error)) {
+        return false;
+    }
+    if (!manifest->end) {
+        return refuse(error, "%s has no end: its recorder was killed, or is still at work",
+                      replay->directory);
+    }
+    if (!manifest->complete) {
+        return refuse(error, "%s is not complete (%s) and cannot be replayed",
+                      replay->directory, manifest->end_reason);
+    }
+    return check_logs(replay, error);
+}
+
+/* --- QEMU ------------------------------------------------------------------- */
+
+static char **qemu_command(const Replay *replay, GError **error)
+{
+    const Manifest *manifest = replay->manifest;
+    g_autofree char *name = g_strdup_printf("qemu-system-%s", manifest->arch);
+    g_autofree char *qemu = emulator_find(name);
+    g_autofree char *machine = g_strjoin(*manifest->machine_options ? "," : "",
+                                         manifest->machine, manifest->machine_options, NULL);
+    g_autofree char *smp = g_strdup_printf("%u", manifest->n_vcpus);
+    g_autofree char *ram = g_strdup_printf("%" PRIu64 "B", manifest->ram_size);
+    g_autoptr(GStrvBuilder) builder = g_strv_builder_new();
+
+    if (!qemu) {
+        refuse(error, "no %s beside reprise: configure with --targets and run make", name);
+        return NULL;
+    }
+    g_strv_builder_add_many(builder, qemu, "-nodefaults", "-no-user-config", "-display", "none",
+                            "-machine", machine, "-cpu", manifest->cpu, "-smp", smp, "-m", ram,
+                            "-serial", "stdio", NULL);
+    /* QEMU takes the first accelerator named, but the last of most other options. */
+    if (!replay->more || !g_strv_contains((const char *const *)replay->more, "-accel")) {
+        g_strv_builder_add_many(builder, "-accel", "tcg,thread=multi", NULL);
+    }
+    if (replay->more) {
+        g_strv_builder_addv(builder, (const char **)replay->more);
+    }
+    return g_strv_builder_end(builder);
+}
+
+static int report(const Replay *replay, const JsonValue *result, double seconds)
+{
+    const char *divergence = json_member_string(result, "divergence");
+    uint64_t steps = 0;
+
+    if (!json_member_bool(result, "identical")) {
+        fprintf(stderr, "reprise: replay diverged: %s\n", divergence ? divergence : "unknown");
+        return STATUS_DIVERGED;
+    }
+    for (unsigned i = 0; i < replay->manifest->n_vcpus; i++) {
+        steps += replay->manifest->end->at[i];
+    }
+    fprintf(stderr, "reprise: replayed identically: %" PRIu64 " steps in %.1f s\n", steps, seconds);
+    return STATUS_OK;
+}
+
+/* Somebody looks at the guest over QMP. */
+static void stay_paused(const Replay *replay, Emulator *emulator)
+{
+    EmulatorNews news;
+
+    fprintf(stderr, "reprise: paused at the end, QMP answers on %s\n", replay->qmp);
+    do {
+        g_autoptr(JsonValue) event = NULL;
+
+        news = emulator_wait(emulator, INT64_MAX, &event);
+    } while (news == EMULATOR_EVENT);
+}
+
+static int follow(const Replay *replay, Emulator *emulator)
+{
+    int64_t start = g_get_monotonic_time();
+    int status;
+
+    for (;;) {
+        g_autoptr(JsonValue) event = NULL;
+        g_autofree char *ending = NULL;
+
+        switch (emulator_wait(emulator, INT64_MAX, &event)) {
+        case EMULATOR_EVENT:
+            if (g_strcmp0(json_member_string(event, "event"), "RECORDER_REPLAYED") != 0) {
+                break;
+            }
+            status = report(replay, json_member(event, "data"),
+                            (g_get_monotonic_time() - start) / 1e6);
+            if (replay->pause_at_end) {
+                stay_paused(replay, emulator);
+            }
+            return status;
+        case EMULATOR_ENDED:
+            ending = emulator_ending(emulator);
+            fprintf(stderr, "reprise: QEMU ended with %s during the replay\n", ending);
+            return STATUS_USAGE;
+        case EMULATOR_SIGNAL:
+        case EMULATOR_DEADLINE:
+            fprintf(stderr, "reprise: the replay was interrupted\n");
+            return STATUS_USAGE;
+        }
+    }
+}
+
+int run_replay(int argc, char **argv)
+{
+    g_auto(Replay) replay = { 0 };
+    g_auto(GStrv) command = NULL;
+    g_autoptr(Emulator) emulator = NULL;
+    g_autoptr(GError) error = NULL;
+    g_autofree char *directory = NULL;
+    int status;
+
+    if (!parse_arguments(&replay, argc, argv, &status)) {
+        return status;
+    }
+    if (!load(&replay, &error) || !(command = qemu_command(&replay, &error)) ||
+        !(emulator = emulator_start(command, replay.qmp, false, &error))) {
+        return input_error(error);
+    }
+    directory = g_canonicalize_filename(replay.directory, NULL);
+    if (emulator_execute_on(emulator, "recorder-replay", directory, &error)) {
+        status = follow(&replay, emulator);
+        emulator_quit(emulator);
+        return status;
+    }
+    emulator_quit(emulator);
+    return input_error(error);
+}

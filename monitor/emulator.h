@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * A QEMU that the tool starts, talks to over QMP, and ends.
+ *
+ * While there is one, SIGINT, SIGTERM and SIGHUP are news for emulator_wait()
+ * instead of the end of the tool; another one, later, kills QEMU.  One emulator at a
+ * time, in a program with one thread.
+ */
+#ifndef MONITOR_EMULATOR_H
+#define MONITOR_EMULATOR_H
+
+#include <glib.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "json-reader.h"
+
+typedef struct Emulator Emulator;
+
+typedef enum EmulatorNews {
+    EMULATOR_EVENT,             /* a QMP event */
+    EMULATOR_ENDED,             /* the process is no more */
+    EMULATOR_SIGNAL,            /* the user wants to stop */
+    EMULATOR_DEADLINE,
+} EmulatorNews;
+
+/* The file beside the tool's own (or in $REPRISE_QEMU_DIR), NULL if not there. */
+char *emulator_find(const char *name);
+
+/* The directory of the tool's own program. */
+char *emulator_tool_directory(void);
+
+/* @argv with what emulator_start() adds; for emulator.c. */
+char **emulator_command_line(char **argv, int qmp_fd, const char *qmp);
+
+/*
+ * Starts QEMU paused.  @argv is its command line, to which -S, a QMP connection
+ * of ours and, unless @qmp is NULL, a QMP socket for others are added.  Its
+ * stdout is ours; so is its stdin if @console_input.
+ */
+Emulator *emulator_start(char **argv, const char *qmp, bool console_input, GError **error);
+
+/* Kills QEMU if it still runs: call emulator_quit() before. */
+void emulator_free(Emulator *emulator);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(Emulator, emulator_free)
+
+/* Runs a QMP command; @arguments is a JSON object, or NULL. */
+bool emulator_execute(Emulator *emulator, const char *command, const char *arguments,
+                      GError **error);
+
+/* {"directory": @directory}: must be UTF-8, as all JSON. */
+bool emulator_execute_on(Emulator *emulator, const char *command, const char *directory,
+                         GError **error);
+
+/*
+ * Waits for what comes first.  @deadline is of g_get_monotonic_time(), or
+ * INT64_MAX; @event gets the message, with EMULATOR_EVENT.
+ */
+EmulatorNews emulator_wait(Emulator *emulator, int64_t deadline, JsonValue **event);
+
+/* Ends QEMU: politely, then not. */
+void emulator_quit(Emulator *emulator);
+
+/* How it ended: "status 1", "SIGSEGV". */
+char *emulator_ending(const Emulator *emulator);
+
+#endif

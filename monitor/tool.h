@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * What the commands of the `reprise` tool share.  A command is a function that
+ * gets its own name as argv[0] and returns the exit status.
+ */
+#ifndef MONITOR_TOOL_H
+#define MONITOR_TOOL_H
+
+#include <glib.h>
+
+enum {
+    STATUS_OK = 0,
+    STATUS_DIVERGED = 1,        /* or a recording that ended early */
+    STATUS_USAGE = 2,
+};
+
+/* Say it in one line on stderr; the status to return. */
+int usage_error(const char *format, const char *what);
+int input_error(const GError *error);
+
+/* cmd-*.c */
+int run_dump(int argc, char **argv);
+int run_info(int argc, char **argv);
+int run_record(int argc, char **argv);
+int run_replay(int argc, char **argv);
+
+#endif

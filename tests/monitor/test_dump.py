@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""`reprise dump`, on logs made here by the tables of docs/log-format.md alone.
+
+So these tests also tell whether that page is enough to write a log.
+"""
+
+import os
+import struct
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
+from harness import BIN, check, main, one_line, run, test
+
+REPRISE = os.path.join(BIN, "reprise")
+ORDER, DATA = 0, 1
+WAIT, INTERRUPT, WAKE, DMA_WRITE, LOAD = 0, 1, 2, 4, 6
+
+
+def crc32c(data):
+    crc = 0xffffffff
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82f63b78 if crc & 1 else 0)
+    return struct.pack("<I", crc ^ 0xffffffff)
+
+
+def unsigned(value):
+    coded = b""
+    while value >= 0x80:
+        coded += bytes([value & 0x7f | 0x80])
+        value >>= 7
+    return coded + bytes([value])
+
+
+def log(stream, kind, n_vcpus, blocks, last=True):
+    """A file; a block is (start, end, [event as bytes, ...])."""
+    data = b"RepriseL" + struct.pack("<IIIHBBI", 1, 0, 0, stream, kind, 0, n_vcpus)
+    data += crc32c(data)
+    for i, (start, end, events) in enumerate(blocks):
+        payload = b"".join(events)
+        flags = 2 if last and i == len(blocks) - 1 else 0
+        header = b"RBlk" + struct.pack("<HBBQQQIII", stream, kind, flags, i, start, end,
+                                       len(events), len(payload), len(payload)) + crc32c(payload)
+        data += header + crc32c(header) + payload
+    return data
+
+
+def event(kind, difference, *fields):
+    return b"".join(unsigned(v) for v in (kind, difference, *fields))
+
+
+def files():
+    """A recording of two vCPUs and its dump."""
+    return {
+        "vcpu-0.order": log(0, ORDER, 2, [
+            (0, 300, [event(WAIT, 100, 1, 2 * 40), event(WAIT, 0, 1, 2 * 3 - 1),
+                      event(INTERRUPT, 200, 5, 1)]),
+            (300, 300, [event(WAIT, 0, 1, 2 * 41)])]),
+        "vcpu-0.data": log(0, DATA, 2, [
+            (0, 300, [event(LOAD, 99, 0x1234, 0), event(LOAD, 201, 0, 2)])]),
+        "vcpu-1.order": log(1, ORDER, 2, [(0, 0, [])]),
+        "vcpu-1.data": log(1, DATA, 2, [(0, 0, [])]),
+        "dma.order": log(2, ORDER, 2, [(0, 1, [event(DMA_WRITE, 1, 0x40000000, 3) + b"abc"])]),
+    }
+
+
+VCPU_0 = """\
+vcpu 0 data   @99  load value=0x1234 result=0
+vcpu 0 order  @100  wait stream=1 steps=40
+vcpu 0 order  @100  wait stream=1 steps=37
+vcpu 0 order  @300  interrupt exception=5 level=1
+vcpu 0 order  @300  wait stream=1 steps=41
+vcpu 0 data   @300  load value=0x0 result=2
+"""
+DMA = "dma order  @1  dma-write address=0x40000000 bytes=3\n"
+
+
+def dump(contents, *args, status=0):
+    with tempfile.TemporaryDirectory() as directory:
+        for name, data in contents.items():
+            with open(os.path.join(directory, name), "wb") as file:
+                file.write(data)
+        done = run(REPRISE, "dump", directory, *args, status=status)
+        check(status == 0 or one_line(done.stderr).startswith("reprise: "), done.stderr)
+        check(status != 0 or done.stderr == "", done.stderr)
+        return done
+
+
+def same(text, expected):
+    check(text == expected, f"got:\n{text}\nexpected:\n{expected}")
+
+
+@test
+def all_events_in_order_of_position():
+    same(dump(files()).stdout, VCPU_0 + DMA)
+
+
+@test
+def one_stream_and_some_events():
+    same(dump(files(), "--vcpu", "0").stdout, VCPU_0)
+    same(dump(files(), "--vcpu=1").stdout, "")
+    same(dump(files(), "--dma").stdout, DMA)
+    same(dump(files(), "--count", "2").stdout, "".join(VCPU_0.splitlines(True)[:2]))
+    same(dump(files(), "--count", "0").stdout, "")
+
+
+@test
+def a_log_that_is_cut_off_says_so():
+    contents = files()
+    contents["vcpu-0.order"] = contents["vcpu-0.order"][:-1]
+    lines = VCPU_0.splitlines(True)
+    same(dump(contents, "--vcpu", "0").stdout,
+         "".join(lines[:4] + lines[5:]) + "vcpu 0 order  cut off after @300\n")
+
+
+@test
+def damage_is_one_line_after_the_good_events():
+    contents = files()
+    bad = bytearray(contents["vcpu-0.order"])
+    bad[-1] ^= 1
+    contents["vcpu-0.order"] = bytes(bad)
+    done = dump(contents, status=2)
+    same(done.stdout, "".join(VCPU_0.splitlines(True)[:4]))
+    for word in ("/vcpu-0.order: byte ", "checksum"):
+        check(word in done.stderr, done.stderr)
+    # Not looked at, not complained about.
+    dump(contents, "--dma")
+    dump(contents, "--count", "3")
+
+
+@test
+def unusable_recordings_are_refused():
+    contents = files()
+    del contents["vcpu-1.data"]
+    check("vcpu-1.data: No such file" in dump(contents, status=2).stderr, "missing file")
+    check("vcpu-0.order: No such file" in dump({}, status=2).stderr, "empty directory")
+    contents = files()
+    contents["vcpu-0.order"] = b"\x7fELF" + bytes(100)
+    check("not a log" in dump(contents, status=2).stderr, "another file")
+    check("no vCPU 2; its vCPUs are 0 to 1" in dump(files(), "--vcpu", "2", status=2).stderr,
+          "too large a vCPU")
+
+
+@test
+def usage_errors_are_one_line():
+    for args, word in ((["dump"], "which recording"), (["dump", "a", "b"], "'b'"),
+                       (["dump", "a", "--vcpu", "-1"], "'-1'"), (["dump", "a", "--vcpu"], "--vcpu"),
+                       (["dump", "a", "--count", "x"], "'x'"), (["dump", "a", "--frob"], "--frob"),
+                       (["dump", "a", "--dma", "--vcpu", "0"], "exclude")):
+        done = run(REPRISE, *args, status=2)
+        line = one_line(done.stderr)
+        check(word in line and "reprise --help" in line and done.stdout == "", line)
+
+
+main()

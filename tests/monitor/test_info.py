@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""`reprise info`, on recordings of no guest that make-recording writes."""
+
+import contextlib
+import json
+import os
+import shutil
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
+from harness import BIN, BUILD, check, main, one_line, run, test, test_each
+
+REPRISE = os.path.join(BIN, "reprise")
+MAKE = os.path.join(BUILD, "core/tests/unit/make-recording")
+KINDS = ("race", "input", "dma", "check", "checkpoint")
+
+
+@contextlib.contextmanager
+def recording(*how):
+    top = tempfile.mkdtemp(prefix="reprise-info-")
+    try:
+        directory = os.path.join(top, "recording")
+        run(MAKE, directory, *how)
+        yield directory
+    finally:
+        shutil.rmtree(top)
+
+
+def info(directory):
+    return json.loads(run(REPRISE, "info", "--json", directory).stdout)
+
+
+def size(directory):
+    return sum(os.path.getsize(os.path.join(where, name))
+               for where, _, names in os.walk(directory) for name in names if name != "manifest")
+
+
+@test
+def json_says_everything():
+    with recording() as directory:
+        said = info(directory)
+        stored = size(directory)
+    expected = {
+        "directory": directory, "complete": True, "replayable": True, "vcpus": 2,
+        "end_reason": 'a "test" \\ ended', "end_point": "0:10000,1:10001", "seconds": 1.25,
+        "instructions": [9000, 9001], "arcs": 2000, "logged_to": "0:10000,1:10001",
+        "log_events": 4003, "checkpoints": ["checkpoint-0"], "arch": "aarch64",
+        "machine": "virt-10.0", "machine_options": "gic-version=2", "cpu": "cortex-a72,pmu=off",
+        "ram_bytes": 1 << 20, "console": "pl011", "console_address": 0x9000000,
+        "start": "power-on", "start_time": 1763170000,
+    }
+    for key, value in expected.items():
+        check(said[key] == value, f"{key} is {said[key]!r}, not {value!r}")
+    digest = said["end_digest"]
+    check(len(digest["ram"]) == 32, digest)
+    check(digest["registers"] == ["0000000000000abc", "0000000000000abd"], digest)
+
+    sizes = said["log_bytes"]
+    check(set(sizes) == {*KINDS, "total"}, sizes)
+    for which in ("raw", "stored"):
+        check(sizes["total"][which] == sum(sizes[kind][which] for kind in KINDS), sizes)
+    check(all(sizes[kind]["raw"] > 0 for kind in KINDS), sizes)
+    check(sizes["total"]["stored"] == stored, f"{sizes}, but {stored} bytes of files")
+    check(sizes["checkpoint"]["raw"] == (1 << 20) + len("devices"), sizes)
+
+
+@test
+def a_table_for_people():
+    with recording() as directory:
+        text = run(REPRISE, "info", directory).stdout
+    for word in ("virt-10.0", "2 x cortex-a72", "1.0 MiB", "yes", "0:10000,1:10001", "9001",
+                 "0000000000000abd", *KINDS):
+        check(word in text, f"{word!r} is not in:\n{text}")
+
+
+@test
+def a_recording_without_an_end():
+    with recording("--cut") as directory:
+        said = info(directory)
+        text = run(REPRISE, "info", directory).stdout
+    check(said["complete"] is False, said)
+    for key in ("end_point", "end_digest", "seconds", "instructions", "arcs"):
+        check(said[key] is None, said)
+    check(said["logged_to"] == "0:10000,1:10000", said)
+    check("logged to" in text, text)
+
+
+@test
+def a_log_that_was_cut_off_makes_it_incomplete():
+    with recording() as directory:
+        path = os.path.join(directory, "vcpu-1.order")
+        os.truncate(path, os.path.getsize(path) - 1)
+        said = info(directory)
+    check(said["complete"] is False, said)
+
+
+@test
+def another_patch_level_is_shown_and_not_replayable():
+    with recording() as directory:
+        path = os.path.join(directory, "manifest")
+        lines = open(path).read().splitlines()
+        with open(path, "w") as manifest:
+            for line in lines:
+                print("patch-level=0123" if line.startswith("patch-level") else line,
+                      file=manifest)
+        said = info(directory)
+        text = run(REPRISE, "info", directory).stdout
+    check(said["replayable"] is False and said["patch_level"] == "0123", said)
+    check("QEMU patches 0123" in text, text)
+
+
+def spoil_manifest(directory):
+    with open(os.path.join(directory, "manifest"), "w") as manifest:
+        manifest.write("nonsense")
+
+
+def spoil_log(directory):
+    with open(os.path.join(directory, "vcpu-0.order"), "r+b") as log:
+        log.write(b"nonsense")
+
+
+BROKEN = {
+    "no manifest": (lambda d: os.unlink(f"{d}/manifest"), "no manifest"),
+    "foreign manifest": (spoil_manifest, "not the manifest"),
+    "no log": (lambda d: os.unlink(f"{d}/vcpu-0.order"), "vcpu-0.order"),
+    "foreign log": (spoil_log, "vcpu-0.order"),
+    "no checkpoint": (lambda d: shutil.rmtree(f"{d}/checkpoint-0"), "checkpoint-0"),
+    "no RAM": (lambda d: os.unlink(f"{d}/checkpoint-0/ram"), "checkpoint-0/ram"),
+    "no directory": (shutil.rmtree, "recording"),
+}
+
+
+@test_each(BROKEN)
+def broken_recordings_are_one_line_and_status_2(how):
+    spoil, word = BROKEN[how]
+    with recording() as directory:
+        spoil(directory)
+        done = run(REPRISE, "info", "--json", directory, status=2)
+        os.makedirs(directory, exist_ok=True)
+    check(done.stdout == "", done.stdout)
+    check(word in one_line(done.stderr), done.stderr)
+
+
+@test
+def usage_errors():
+    for args, word in (([], "which recording"), (["--yaml", "x"], "'--yaml'"),
+                       (["x", "y"], "'y'")):
+        done = run(REPRISE, "info", *args, status=2)
+        check(word in one_line(done.stderr), done.stderr)
+
+
+main()

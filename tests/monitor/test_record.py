@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""`reprise record` and `reprise replay`: a real guest, recorded and replayed."""
+
+import filecmp
+import json
+import os
+import shutil
+import signal
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
+from harness import Qmp, check, one_line, run, test, test_each
+from recording import (REPRISE, TOP, change_manifest, console, copy_of_hello, emulator_of, end,
+                       hello, main, place, record, replay, start, wait_for_console)
+
+RAM_START = 0x40000000                  # of the machine "virt"
+
+
+# --- identical --------------------------------------------------------------------
+
+@test
+def a_recording_says_where_and_how_large_it_is():
+    directory, output, line = hello()
+    check(b"\nhello" in output, output)
+    for word in (f"recorded {directory}: ", " MiB, ", " s, ", " instructions, guest-shutdown"):
+        check(word in line, line)
+
+
+@test
+def it_replays_identically():
+    directory, output, _ = hello()
+    shown, line = replay(directory)
+    check(shown == output, f"the console differs:\n{output}\n{shown}")
+    check(line.startswith("reprise: replayed identically: ") and " steps in " in line, line)
+
+
+@test_each(["tb-size=8", "tb-size=512", "one-insn-per-tb=on"])
+def caches_do_not_matter(option):
+    directory, output, _ = hello()
+    shown, _ = replay(directory, "--", "-accel", f"tcg,thread=multi,{option}")
+    check(shown == output, f"the console differs:\n{output}\n{shown}")
+
+
+@test
+def info_and_dump_read_it():
+    directory, _, _ = hello()
+    said = json.loads(run(REPRISE, "info", "--json", directory).stdout)
+    check(said["complete"] and said["replayable"] and said["vcpus"] == 1, said)
+    check(said["instructions"][0] > 1e6, said)
+    lines = run(REPRISE, "dump", directory).stdout.splitlines()
+    check(len(lines) == said["log_events"], f"{len(lines)} lines, {said['log_events']} events")
+
+
+@test
+def a_guest_that_is_stopped_by_the_timeout_replays():
+    directory = place("timeout")
+    output, line = record(directory, "--timeout", "4", "--run", "while :; do echo $RANDOM; done")
+    check("stopped by --timeout" in line, line)
+    check(replay(directory)[0] == output, "the console differs")
+
+
+@test_each(["SIGINT", "SIGTERM"])
+def a_guest_that_is_stopped_by_a_signal_replays(name):
+    directory = place(name)
+    process = start("record", "-o", directory, "--run", "while :; do date; done")
+    wait_for_console(b"reprise: begin", process)
+    process.send_signal(signal.Signals[name])
+    check("stopped by a signal" in one_line(end(process)), "who stopped it?")
+    output = console()
+    check(replay(directory)[0] == output, "the console differs")
+
+
+def save_ram(qmp, name, size):
+    path = os.path.join(TOP, name)
+    answer = qmp("pmemsave", val=RAM_START, size=size, filename=path)
+    check(answer == {"return": {}}, answer)
+    return path
+
+
+@test
+def ram_is_the_same_byte_for_byte():
+    mem = 128
+    directory, socket = place("ram"), os.path.join(TOP, "qmp,1")
+    process = start("record", "-o", directory, "--qmp", socket, "--mem", str(mem),
+                    "--run", "while :; do date; done")
+    qmp = Qmp(socket, process)
+    wait_for_console(b"reprise: begin", process)
+    check(qmp("recorder-stop", pause=True) == {"return": {}}, "recorder-stop")
+    recorded = save_ram(qmp, "recorded.ram", mem << 20)
+    qmp("quit")
+    end(process)
+    qmp.close()
+
+    process = start("replay", directory, "--pause-at-end", "--qmp", socket)
+    lines = [process.stderr.readline() for _ in range(2)]
+    check("replayed identically" in lines[0], lines)
+    check("paused at the end" in lines[1] and socket in lines[1], lines)
+    qmp = Qmp(socket, process)
+    check(qmp("query-status")["return"]["running"] is False, "it runs")
+    replayed = save_ram(qmp, "replayed.ram", mem << 20)
+    check(process.poll() is None, "it did not wait")
+    qmp("quit")
+    end(process)
+    qmp.close()
+    check(filecmp.cmp(recorded, replayed, shallow=False), "RAM differs")
+    os.unlink(recorded)
+    os.unlink(replayed)
+
+
+@test
+def a_running_guest_is_recorded_again_and_again():
+    socket = os.path.join(TOP, "qmp")
+    process = start("record", "-o", place("again-0"), "--qmp", socket,
+                    "--run", "while :; do date; done")
+    qmp = Qmp(socket, process)
+    wait_for_console(b"reprise: begin", process)
+    for i in (1, 2):
+        check(qmp("recorder-stop") == {"return": {}}, "recorder-stop")
+        check("nothing is being recorded" in str(qmp("recorder-stop")), "stopped twice")
+        time.sleep(0.1)
+        check(qmp("recorder-start", directory=place(f"again-{i}")) == {"return": {}}, "start")
+        check("already" in str(qmp("recorder-start", directory=place("x"))), "started twice")
+        time.sleep(0.5)
+    qmp("recorder-stop")
+    qmp("quit")
+    end(process)
+    qmp.close()
+    for i in range(3):
+        replay(os.path.join(TOP, f"again-{i}"))
+
+
+# --- what ends early ------------------------------------------------------------------
+
+@test
+def a_recorder_that_is_killed_leaves_a_recording_without_an_end():
+    directory = place("killed")
+    process = start("record", "-o", directory, "--run", "while :; do date; done")
+    wait_for_console(b"reprise: begin", process)
+    os.kill(emulator_of(process), signal.SIGKILL)
+    check("was cut off: QEMU ended with signal 9" in one_line(end(process, 1)), "said otherwise")
+    check("has no end" in replay(directory, status=2)[1], "said otherwise")
+
+
+@test
+def a_tool_that_is_killed_leaves_no_qemu_behind():
+    process = start("record", "-o", place("orphan"), "--run", "while :; do date; done")
+    wait_for_console(b"reprise: begin", process)
+    emulator = emulator_of(process)
+    process.kill()
+    process.communicate()
+    deadline = time.monotonic() + 20
+    while os.path.exists(f"/proc/{emulator}"):
+        if "State:\tZ" in open(f"/proc/{emulator}/status").read():
+            break                       # of whoever adopts orphans here
+        check(time.monotonic() < deadline, "QEMU goes on")
+        time.sleep(0.05)
+    replay(os.path.join(TOP, "orphan"))
+
+
+@test
+def a_qemu_that_dies_during_replay_is_status_2():
+    process = start("replay", hello()[0])
+    wait_for_console(b"reprise:", process)
+    os.kill(emulator_of(process), signal.SIGKILL)
+    check("signal 9" in one_line(end(process, 2)), "said otherwise")
+
+
+# --- divergence ---------------------------------------------------------------------
+
+@test
+def other_ram_at_the_end_is_a_divergence():
+    directory = copy_of_hello()
+    change_manifest(directory, "ram-digest", "0" * 32)
+    _, line = replay(directory, status=1)
+    check(line.startswith("reprise: replay diverged: ") and "RAM digest " + "0" * 32 in line, line)
+
+
+@test
+def inputs_of_another_run_are_a_divergence():
+    directory = copy_of_hello()
+    other = place("other")
+    record(other, "--run", "echo hello, too")
+    shutil.copy(os.path.join(other, "vcpu-0.data"), directory)
+    _, line = replay(directory, status=1)
+    check("replay diverged: vCPU 0 at position " in line and "expected" in line, line)
+
+
+main()

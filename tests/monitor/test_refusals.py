@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What `reprise record` and `reprise replay` refuse: one line, status 2, nothing harmed."""
+
+import os
+import shutil
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
+from harness import check, one_line, run, test, test_each
+from recording import (REPRISE, TOP, change_manifest, copy_of_hello, main, need, place, record,
+                       replay)
+
+# A guest of no use, since it must not start.
+QEMU = ["--", "qemu-system-aarch64", "-machine", "virt", "-nodefaults", "-display", "none"]
+CPU = ["-cpu", "cortex-a72,pmu=off"]
+
+
+# --- what cannot be recorded ----------------------------------------------------------
+
+CANNOT_RECORD = {
+    "two vCPUs": (["--smp", "2", "--run", "true"], "2 vCPUs"),
+    "no such guest": (["--arch", "mips", "--run", "true"], "'mips'"),
+    "a balloon": ([*QEMU, *CPU, "-device", "virtio-balloon-pci,id=fat"], "virtio-balloon"),
+    "a PMU": ([*QEMU, "-cpu", "cortex-a72"], "pmu=off"),
+    "a machine": ([*QEMU, *CPU, "-machine", "raspi3b"], "raspi3b"),
+    "firmware": ([*QEMU, *CPU, "-bios", "/dev/null"], "firmware"),
+    "a bad option": ([*QEMU, "-nonsense"], "-nonsense"),
+    "no QEMU": (["--", "qemu-nothing"], "qemu-nothing"),
+    "something else": (["--", "true"], "status 0"),
+}
+
+
+@test_each(CANNOT_RECORD)
+def cannot_record(what):
+    args, word = CANNOT_RECORD[what]
+    directory = place("refused")
+    output, line = record(directory, *args, status=2)
+    check(output == b"" and word in line, f"{output} {line}")
+    check(not os.path.exists(directory), "it left something behind")
+
+
+@test
+def cannot_record_x86_64():
+    need("x86_64")
+    _, line = record(place("refused"), "--arch", "x86_64", "--run", "true", status=2)
+    check("only aarch64" in line, line)
+
+
+@test
+def cannot_record_to():
+    full = place("full")
+    os.makedirs(os.path.join(full, "something"))
+    for where, word in ((full, "not empty"), ("/proc/nothing", "/proc/nothing"),
+                        ("/dev/null", "/dev/null")):
+        _, line = record(where, *QEMU, *CPU, status=2)
+        check(word in line, line)
+    check(os.listdir(full) == ["something"], "it was touched")
+
+
+# --- what cannot be replayed ------------------------------------------------------------
+
+def overwrite(name, offset=None):
+    """Changes a byte, in the middle if not told where."""
+    def spoil(directory):
+        path = os.path.join(directory, name)
+        with open(path, "r+b") as file:
+            at = os.path.getsize(path) // 2 if offset is None else offset
+            file.seek(at)
+            byte = file.read(1)[0]
+            file.seek(at)
+            file.write(bytes([byte ^ 1]))
+    return spoil
+
+
+def truncate(name):
+    return lambda d: os.truncate(os.path.join(d, name), os.path.getsize(f"{d}/{name}") // 2)
+
+
+CANNOT_REPLAY = {
+    "no directory": (shutil.rmtree, "spoiled"),
+    "no manifest": (lambda d: os.unlink(f"{d}/manifest"), "no manifest"),
+    "another's manifest": (lambda d: shutil.copy("/etc/passwd", f"{d}/manifest"), "not the manifest"),
+    "another version": (lambda d: change_manifest(d, "log-version", "99"), "99"),
+    "other patches": (lambda d: change_manifest(d, "patch-level", "0123"), "0123"),
+    "another guest": (lambda d: change_manifest(d, "arch", "mips"), "mips"),
+    "another machine": (lambda d: change_manifest(d, "type", "nonsense"), "nonsense"),
+    "other RAM": (lambda d: change_manifest(d, "ram-size", 1 << 28), "ram"),
+    "not complete": (lambda d: change_manifest(d, "complete", "false"), "not complete"),
+    "no log": (lambda d: os.unlink(f"{d}/vcpu-0.order"), "vcpu-0.order"),
+    "a damaged log": (overwrite("vcpu-0.order"), "vcpu-0.order"),
+    "damaged inputs": (overwrite("vcpu-0.data"), "vcpu-0.data"),
+    "a foreign log": (overwrite("vcpu-0.order", 0), "vcpu-0.order"),
+    "truncated order": (truncate("vcpu-0.order"), "truncated"),
+    "truncated inputs": (truncate("vcpu-0.data"), "truncated"),
+    "no checkpoint": (lambda d: shutil.rmtree(f"{d}/checkpoint-0"), "checkpoint-0"),
+    "no checkpoint listed": (lambda d: change_manifest(d, "names", ""), "checkpoint"),
+    "no RAM": (lambda d: os.unlink(f"{d}/checkpoint-0/ram"), "checkpoint-0/ram"),
+    "damaged RAM": (overwrite("checkpoint-0/ram"), "checkpoint-0/ram"),
+    "truncated RAM": (truncate("checkpoint-0/ram"), "checkpoint-0/ram"),
+    "no registers": (lambda d: os.unlink(f"{d}/checkpoint-0/cpus"), "checkpoint-0/cpus"),
+    "truncated registers": (truncate("checkpoint-0/cpus"), "checkpoint-0/cpus"),
+}
+
+
+@test_each(CANNOT_REPLAY)
+def cannot_replay(what):
+    spoil, word = CANNOT_REPLAY[what]
+    directory = copy_of_hello()
+    spoil(directory)
+    output, line = replay(directory, status=2)
+    check(output == b"" and word in line, f"{output} {line}")
+
+
+# --- usage ----------------------------------------------------------------------------
+
+@test_each(["record", "replay"])
+def help_fits_a_terminal(command):
+    text = run(REPRISE, command, "--help").stdout
+    check(text.startswith(f"usage: reprise {command} "), text)
+    check("exit status" in text, text)
+    check(all(len(line) <= 79 for line in text.splitlines()), "a line is too long")
+
+
+@test
+def usage_errors_are_one_line_and_status_2():
+    for args, word in ((["record"], "-o"), (["record", "-o", ""], "-o"),
+                       (["record", "-o", "x", "--nonsense"], "--nonsense"),
+                       (["record", "-o", "x", "y"], "'y'"),
+                       (["record", "-o", "x", "--smp", "many"], "--smp"),
+                       (["record", "-o", "x", "--smp", "-1"], "--smp"),
+                       (["record", "-o", "x", "--timeout", "-1"], "--timeout"),
+                       (["record", "-o", "x", "--"], "no QEMU"),
+                       (["record", "-o", "x", "--mem", "1", "--", "q"], "--mem"),
+                       (["replay"], "which recording"), (["replay", "x", "y"], "'y'"),
+                       (["replay", "x", "--nonsense"], "--nonsense"),
+                       (["replay", "x", "--pause-at-end"], "--qmp")):
+        done = run(REPRISE, *args, status=2, cwd=TOP)
+        check(done.stdout == "" and word in one_line(done.stderr), f"{args}: {done.stderr}")
+
+
+main()

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What the tests of recording share: `reprise record` and `reprise replay` of real guests.
+
+All recordings are in one temporary directory.  If a test fails they are kept,
+and the last line says where.  Console output is bytes, to be compared as such.
+"""
+
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+
+import harness
+from harness import BIN, built_arches, check, one_line, skip
+
+REPRISE = os.path.join(BIN, "reprise")
+TOP = tempfile.mkdtemp(prefix="reprise-record-")
+CONSOLE = os.path.join(TOP, "console")
+PATIENCE_S = 300
+
+
+def need(arch):
+    if arch not in built_arches():
+        skip(f"no qemu-system-{arch} was built")
+
+
+def place(name):
+    """A path for a recording that is not there yet."""
+    directory = os.path.join(TOP, name)
+    shutil.rmtree(directory, ignore_errors=True)
+    return directory
+
+
+def start(*args):
+    """The tool in the background, its console output in a file."""
+    need("aarch64")
+    with open(CONSOLE, "wb") as console:
+        return subprocess.Popen([REPRISE, *args], stdin=subprocess.DEVNULL, stdout=console,
+                                stderr=subprocess.PIPE, encoding="utf-8")
+
+
+def console():
+    with open(CONSOLE, "rb") as file:
+        return file.read()
+
+
+def wait_for_console(word, process):
+    deadline = time.monotonic() + PATIENCE_S
+    while word not in console():
+        check(process.poll() is None, f"it ended before {word!r} appeared:\n{console()}")
+        check(time.monotonic() < deadline, f"{word!r} did not appear in:\n{console()}")
+        time.sleep(0.02)
+
+
+def end(process, status=0):
+    """Waits for it; returns what it said on stderr."""
+    try:
+        said = process.communicate(timeout=PATIENCE_S)[1]
+    except subprocess.TimeoutExpired:
+        os.kill(emulator_of(process), signal.SIGKILL)
+        process.kill()
+        raise
+    check(process.returncode == status,
+          f"{' '.join(process.args)}: status {process.returncode}, not {status}: {said}")
+    return said
+
+
+def emulator_of(process):
+    with open(f"/proc/{process.pid}/task/{process.pid}/children") as children:
+        return int(children.read().split()[0])
+
+
+def record(directory, *args, status=0):
+    """Console output, and the line that the tool says."""
+    said = end(start("record", "-o", directory, *args), status)
+    return console(), one_line(said)
+
+
+def replay(directory, *args, status=0):
+    said = end(start("replay", directory, *args), status)
+    return console(), one_line(said)
+
+
+def hello():
+    """A short recording that tests share: directory, console output, what was said."""
+    if not hasattr(hello, "kept"):
+        directory = place("hello")
+        hello.kept = directory, *record(directory, "--run", "echo hello")
+    return hello.kept
+
+
+def copy_of_hello():
+    """One to be spoiled."""
+    return shutil.copytree(hello()[0], place("spoiled"))
+
+
+def change_manifest(directory, key, value):
+    path = os.path.join(directory, "manifest")
+    with open(path) as file:
+        lines = file.read().splitlines()
+    check(any(line.startswith(f"{key}=") for line in lines), f"no {key} in {lines}")
+    with open(path, "w") as file:
+        for line in lines:
+            print(f"{key}={value}" if line.startswith(f"{key}=") else line, file=file)
+
+
+def main():
+    try:
+        harness.main()
+    except SystemExit as result:
+        if result.code == 0:
+            shutil.rmtree(TOP)
+        else:
+            print(f"# the recordings are kept: {REPRISE} replay {TOP}/hello")
+        raise
