@@ -27,9 +27,12 @@ build/config.mk:
 images: build/config.mk
 	images/build $(addprefix --arch ,$(TARGETS))
 
-# The shortest way to see it work.
+# The shortest way to see it work: threads race, and the replay has their result.
 demo: all images
-	images/boot --arch aarch64 --smp 4 --run racey
+	@rm -rf build/demo
+	build/bin/reprise record -o build/demo --run 'racey -t 4'
+	build/bin/reprise replay build/demo
+	@build/bin/reprise info build/demo
 
 check: all images
 	$(PYTHON) tests/run
@@ -43,7 +46,7 @@ clean:
 
 help:
 	@echo 'make                  build build/bin/reprise and build/bin/qemu-system-*'
-	@echo 'make demo             boot a 4-vCPU guest and run a racy program in it'
+	@echo 'make demo             record a guest that runs a racy program, and replay it'
 	@echo 'make check            all tests; ends with "N passed, N failed"'
 	@echo 'make images           the guest images alone'
 	@echo 'make patches-edit     change the patches to QEMU, as commits'

@@ -29,7 +29,7 @@ typedef struct RecorderVcpu {
     uint32_t granted;
     Position digest_due;        /* recording: log a digest from here on */
     uint64_t store_hash;        /* of all device stores */
-    uint64_t instructions;      /* steps that were none are not in here */
+    uint64_t other_steps;       /* that were no instructions */
 
     LogStream *log;             /* recording */
     QemuMutex run_lock;         /* held while the vCPU runs, or DMA touches it */

@@ -256,7 +256,7 @@ static void end_vcpu(CPUState *cpu, run_on_cpu_data data)
     position = recorder_position(cpu);
     manifest->end->at[cpu->cpu_index] = position;
     manifest->register_digests[cpu->cpu_index] = recorder_register_digest(cpu);
-    manifest->instructions[cpu->cpu_index] = position;
+    manifest->instructions[cpu->cpu_index] = position - v->other_steps;
     log_event(v->log, LOG_EVENT_END, position,
               manifest->register_digests[cpu->cpu_index], v->store_hash);
     recorder_leave_running(cpu);

@@ -111,6 +111,7 @@ void recorder_step_slow(CPUState *cpu)
         player_diverged(cpu, now, "%s, but an exception came first", due);
     }
     v->base++;
+    v->other_steps++;
     recorder_grant(cpu, MAX(limit_of(v), now + 1));
 }
 
