@@ -9,7 +9,7 @@
 NINJA := ninja
 EMULATORS := $(addprefix qemu-system-,$(TARGETS))
 
-.PHONY: all images demo check patches-edit patches-refresh clean help
+.PHONY: all images demo check bench soak patches-edit patches-refresh clean help
 
 all: build/config.mk
 	@$(NINJA) -C build/core --quiet
@@ -37,6 +37,14 @@ demo: all images
 check: all images
 	$(PYTHON) tests/run
 
+# What recording and replaying cost; best on a host that does nothing else.
+bench: all images
+	$(PYTHON) tests/bench/run
+
+# Hours; Ctrl-C stops it, the next one goes on.
+soak: all images
+	$(PYTHON) tests/soak/run
+
 # The patches to QEMU (docs/patches.md).
 patches-edit patches-refresh: patches-%: build/config.mk
 	@scripts/patches $* build/src/qemu
@@ -48,6 +56,8 @@ help:
 	@echo 'make                  build build/bin/reprise and build/bin/qemu-system-*'
 	@echo 'make demo             record a guest that runs a racy program, and replay it'
 	@echo 'make check            all tests; ends with "N passed, N failed"'
+	@echo 'make bench            time a guest plain, recorded, replayed; build/bench.json'
+	@echo 'make soak             the long tests; Ctrl-C stops them, make soak goes on'
 	@echo 'make images           the guest images alone'
 	@echo 'make patches-edit     change the patches to QEMU, as commits'
 	@echo 'make patches-refresh  write those commits back to qemu-patches/'

@@ -9,7 +9,6 @@
  */
 #include "qemu/osdep.h"
 #include "qemu/main-loop.h"
-#include "qemu/error-report.h"
 #include "chardev/char.h"
 #include "exec/cputlb.h"
 #include "hw/core/cpu.h"

@@ -11,7 +11,6 @@
 #include "hw/core/cpu.h"
 #include "hw/qdev-core.h"
 #include "hw/sysbus.h"
-#include "migration/blocker.h"
 #include "qapi/error.h"
 #include "qapi/qapi-events-recorder.h"
 #include "system/runstate.h"
@@ -284,15 +283,12 @@ static void end(const char *reason)
     recorder_tables_stop();
     manifest->seconds = (g_get_monotonic_time() - session.started_us) / 1e6;
     manifest->ram_digest = checkpoint_ram_digest();
-    manifest->end_reason = g_strdup(session.failure ?: reason);
-    manifest->complete = !session.failure;
-    if (!log_writer_finish(session.writer, &error) && !session.failure) {
-        manifest->complete = false;
-        g_free(manifest->end_reason);
-        manifest->end_reason = g_strdup(error->message);
-    }
-    g_clear_error(&error);
-    if (!manifest_save(manifest, session.directory, &error)) {
+    /* The writer knows best why the log could not be written. */
+    log_writer_finish(session.writer, &error);
+    manifest->complete = !error && !session.failure;
+    manifest->end_reason = g_strdup(error ? error->message : session.failure ?: reason);
+    if (!manifest_save(manifest, session.directory, error ? NULL : &error) &&
+        manifest->complete) {
         manifest->complete = false;
         g_free(manifest->end_reason);
         manifest->end_reason = g_strdup(error->message);
