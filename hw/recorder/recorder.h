@@ -114,8 +114,11 @@ MemTxResult recorder_device_store(CPUState *cpu, MemoryRegion *mr, hwaddr offset
 /* Replaying: the recorded value.  Recording: note the value that was read. */
 bool recorder_replay_sysreg(CPUState *cpu, uint64_t *value);
 void recorder_record_sysreg(CPUState *cpu, uint64_t value);
-/* A system register outside the sphere was written; true: do not write it. */
-bool recorder_sysreg_write(CPUState *cpu, uint64_t value);
+/*
+ * A system register with ARM_CP_IO is about to be written; true: do not.  @plain: it
+ * is read as a field of the vCPU's state, unseen by us, so it is inside.
+ */
+bool recorder_sysreg_write(CPUState *cpu, uint64_t value, bool plain);
 
 /* Does WFI find work?  As cpu_has_work(), now or then. */
 bool recorder_wfi_finds_work(CPUState *cpu);
