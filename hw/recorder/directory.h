@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The directory: per line, who holds it and who wrote it last; per page, whether
+ * it is held as a whole, and who keeps copies of it.
+ *
+ * Everything here is called with the page's lock held.
+ */
+#ifndef RECORDER_DIRECTORY_H
+#define RECORDER_DIRECTORY_H
+
+#include "hw/recorder/sphere.h"
+
+/* Nobody, some may read, one may write. */
+typedef enum LineState {
+    LINE_FREE,
+    LINE_SHARED,
+    LINE_OWNED,
+    LINE_STATES
+} LineState;
+
+typedef struct Line {
+    Position written;           /* when its last writer left it */
+    uint32_t holders;           /* a bit for each processor */
+    uint8_t state;              /* LineState */
+    uint8_t writer;             /* who left it at @written: index + 1; 0: nobody */
+    uint8_t reserved;           /* for whom: index + 1; 0: nobody */
+    bool migratory : 1;         /* who reads it, writes it */
+    bool unwritten : 1;         /* owned at a read, and no store seen since */
+} Line;
+
+struct SpherePage {
+    int lock;
+    bool protected;             /* copies may exist: no write bits */
+    uint8_t asker, holder;      /* of the latest misses: index + 1 */
+    uint8_t streak;             /* how many in a row were like that */
+    uint8_t moves;              /* of the whole page, log2 of what they cost now */
+    uint32_t code;              /* who runs code from here (I) */
+    uint32_t *table_epoch;      /* of each processor, when it last entered T; 0: never */
+    Line whole;                 /* all lines, as long as there are none */
+    Line *lines;
+};
+
+/* Which processors must give way before @by may have @access to @line? */
+uint32_t line_blockers(const Line *line, unsigned by, SphereAccess access);
+/* @from is safe at @position and gives way; returns what is left of its L1 byte. */
+uint8_t line_revoke(Line *line, unsigned from, Position position, SphereAccess access);
+/* Nobody is in the way; returns the L1 byte, but for protection of the page. */
+uint8_t line_grant(Line *line, unsigned to, SphereAccess asked);
+/* What @by gets: a migratory line is owned at the read. */
+SphereAccess line_effective(const Line *line, unsigned by, SphereAccess access);
+
+/* A page that is held as a whole, as 64 lines; returns how many bytes that takes. */
+size_t page_split(SpherePage *page);
+
+#define LINE_BIT(index) (UINT32_C(1) << (index))
+
+#endif

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * A lock for short sections, and waiting for a word: both spin for a moment, then
+ * sleep.  vCPUs may be more than host cores, so whoever holds a lock may have
+ * been preempted, and spinning on would keep it from going on.
+ */
+#ifndef RECORDER_SPHERE_LOCK_H
+#define RECORDER_SPHERE_LOCK_H
+
+#include <linux/futex.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define SPHERE_LOCK_SPINS 200
+
+static inline void sphere_relax(void)
+{
+#if defined(__aarch64__)
+    __asm__ volatile("isb" ::: "memory");
+#elif defined(__x86_64__)
+    __asm__ volatile("pause" ::: "memory");
+#endif
+}
+
+/* For waits that end soon, but not before others have run. */
+static inline void sphere_yield(void)
+{
+    sched_yield();
+}
+
+static inline void sphere_sleep_while(int *word, int value)
+{
+    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, NULL, NULL, 0);
+}
+
+static inline void sphere_wake_one(int *word)
+{
+    syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+
+/* 0 free, 1 held, 2 held and somebody sleeps. */
+static inline bool sphere_lock_try(int *lock)
+{
+    int free = 0;
+
+    return __atomic_compare_exchange_n(lock, &free, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
+}
+
+static inline void sphere_lock(int *lock)
+{
+    for (int i = 0; i < SPHERE_LOCK_SPINS; i++) {
+        if (sphere_lock_try(lock)) {
+            return;
+        }
+        sphere_relax();
+    }
+    while (__atomic_exchange_n(lock, 2, __ATOMIC_ACQUIRE) != 0) {
+        sphere_sleep_while(lock, 2);
+    }
+}
+
+static inline void sphere_unlock(int *lock)
+{
+    if (__atomic_exchange_n(lock, 0, __ATOMIC_RELEASE) == 2) {
+        sphere_wake_one(lock);
+    }
+}
+
+#endif

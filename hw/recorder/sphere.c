@@ -1,0 +1,654 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * How lines pass between processors: see sphere.h for the rules.
+ *
+ * A request is served by whoever can: by its owner when it is made, and by each
+ * holder when that becomes safe.  Serving looks anew at who is in the way, takes
+ * from all who are safe, and puts the request into the inbox of the others.
+ * When nobody is in the way the line is granted, and the asker, if it was safe,
+ * runs from that very moment, though its thread may still sleep: so nobody
+ * takes the line back before it was used.
+ *
+ * The first asker reserves what it asks for, all or nothing; whoever comes next
+ * waits for it to be granted (design 3.3).  So a processor that has reserved
+ * waits only for processors that run, and one that waits for a reservation has
+ * none.
+ */
+#include <string.h>
+
+#include "hw/recorder/directory.h"
+#include "hw/recorder/sphere-lock.h"
+#include "hw/recorder/sphere.h"
+
+#define ALL_LINES UINT64_MAX
+/* Misses of one processor on lines of one other, after which the page moves. */
+#define STREAK 4
+#define MOST_MOVES 5
+
+/* --- the sphere ------------------------------------------------------------- */
+
+Sphere *sphere_new(unsigned n_vcpus, const void *memory, uint64_t size, const SphereOps *ops)
+{
+    Sphere *sphere = g_new0(Sphere, 1);
+
+    g_assert(n_vcpus <= SPHERE_MAX_VCPUS);
+    sphere->n_processors = n_vcpus + 1;
+    sphere->memory = memory;
+    sphere->size = size;
+    sphere->ops = ops;
+    /* Zero pages of these cost nothing until they are touched. */
+    sphere->pages = g_new0(SpherePage, size >> SPHERE_PAGE_SHIFT);
+    for (unsigned i = 0; i < sphere->n_processors; i++) {
+        Processor *p = &sphere->processor[i];
+
+        p->sphere = sphere;
+        p->index = i;
+        p->epoch = 1;
+        p->l1 = i < n_vcpus ? g_malloc0(size >> SPHERE_LINE_SHIFT) : NULL;
+    }
+    return sphere;
+}
+
+void sphere_free(Sphere *sphere)
+{
+    if (!sphere) {
+        return;
+    }
+    for (uint64_t i = 0; i < sphere->size >> SPHERE_PAGE_SHIFT; i++) {
+        g_free(sphere->pages[i].lines);
+        g_free(sphere->pages[i].table_epoch);
+    }
+    for (unsigned i = 0; i < sphere->n_processors; i++) {
+        g_free(sphere->processor[i].l1);
+    }
+    g_free(sphere->pages);
+    g_free(sphere);
+}
+
+uint64_t sphere_memory(const Sphere *sphere)
+{
+    return (sphere->size >> SPHERE_PAGE_SHIFT) * sizeof(SpherePage) +
+           (sphere->n_processors - 1) * (sphere->size >> SPHERE_LINE_SHIFT) +
+           __atomic_load_n(&sphere->lines_bytes, __ATOMIC_RELAXED);
+}
+
+static SpherePage *page_at(Sphere *sphere, uint64_t offset)
+{
+    g_assert(offset < sphere->size);
+    return &sphere->pages[offset >> SPHERE_PAGE_SHIFT];
+}
+
+static uint64_t page_offset(const Sphere *sphere, const SpherePage *page)
+{
+    return (uint64_t)(page - sphere->pages) << SPHERE_PAGE_SHIFT;
+}
+
+/* --- arcs (FDR, section 4.2) -------------------------------------------------- */
+
+/*
+ * @from is safe, and locked: @to comes after all that it did, and after all that
+ * it came after.
+ */
+static void order_after(Processor *to, const Processor *from)
+{
+    to->sources |= LINE_BIT(from->index);
+    to->source[from->index] = MAX(to->source[from->index], from->published);
+    for (unsigned i = 0; i < to->sphere->n_processors; i++) {
+        if (i != from->index && i != to->index) {
+            to->implied[i] = MAX(to->implied[i], from->seen[i]);
+        }
+    }
+}
+
+/* The same for what it did some time ago: what it knew then is not known now. */
+static void order_after_position(Processor *to, unsigned from, Position position)
+{
+    if (from != to->index) {
+        to->sources |= LINE_BIT(from);
+        to->source[from] = MAX(to->source[from], position);
+    }
+}
+
+void sphere_arcs(Processor *p, void (*emit)(Processor *, unsigned, Position, void *), void *opaque)
+{
+    for (unsigned i = 0; p->sources && i < p->sphere->n_processors; i++) {
+        if (p->sources & LINE_BIT(i) && p->source[i] > MAX(p->seen[i], p->implied[i])) {
+            p->ordered = p->floor + 1;
+            emit(p, i, p->source[i], opaque);
+        }
+        p->seen[i] = MAX(p->seen[i], MAX(p->source[i], p->implied[i]));
+        p->source[i] = p->implied[i] = 0;
+    }
+    p->sources = 0;
+}
+
+/* --- copies ------------------------------------------------------------------- */
+
+static bool in_table(const Processor *p, const SpherePage *page)
+{
+    return page->table_epoch &&
+           page->table_epoch[p->index] == __atomic_load_n(&p->epoch, __ATOMIC_ACQUIRE);
+}
+
+/*
+ * May translations have been made from what @p is going to write?  Absence is never
+ * cached, so not from words that are zero (holes.md 22).
+ */
+static bool changes_table(const Processor *p, const SpherePage *page)
+{
+    const uint64_t *words = (const uint64_t *)(p->sphere->memory + page_offset(p->sphere, page));
+
+    for (unsigned i = p->request.word; page->table_epoch && i <= p->request.last_word; i++) {
+        if (__atomic_load_n(&words[i], __ATOMIC_RELAXED)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Who else must drop copies of @page before @p writes there? */
+static uint32_t copy_holders(Processor *p, SpherePage *page)
+{
+    uint32_t holders = page->code;
+
+    if (changes_table(p, page)) {
+        for (unsigned i = 0; i < p->sphere->n_processors; i++) {
+            Processor *other = &p->sphere->processor[i];
+
+            if (in_table(other, page)) {
+                holders |= LINE_BIT(i) & ~p->request.dropped;
+            } else if (page->table_epoch[i]) {
+                /* It has left, but what it did must still come before (holes.md 5). */
+                order_after_position(p, i, __atomic_load_n(&other->epoch_began, __ATOMIC_RELAXED));
+            }
+        }
+    }
+    return holders & ~LINE_BIT(p->index);
+}
+
+/* @from is safe, and locked.  It drops its copies itself, before it runs again. */
+static void drop_copies(Processor *p, SpherePage *page, Processor *from)
+{
+    if (page->code & LINE_BIT(from->index)) {
+        page->code &= ~LINE_BIT(from->index);
+        __atomic_store_n(&from->drop_code, true, __ATOMIC_RELAXED);
+        p->counts.code_left++;
+    }
+    if (in_table(from, page) && changes_table(p, page)) {
+        for (unsigned i = p->request.word; i <= p->request.last_word; i++) {
+            if (from->n_drops < SPHERE_MAX_DROPS) {
+                from->drop[from->n_drops] = page_offset(p->sphere, page) + i * 8;
+            }
+            if (from->n_drops <= SPHERE_MAX_DROPS) {
+                __atomic_store_n(&from->n_drops, from->n_drops + 1, __ATOMIC_RELAXED);
+            }
+        }
+        p->request.dropped |= LINE_BIT(from->index);
+        p->counts.drops++;
+    }
+}
+
+unsigned sphere_take_drops(Processor *p, uint64_t words[SPHERE_MAX_DROPS], bool *code)
+{
+    unsigned n;
+
+    sphere_lock(&p->lock);
+    n = p->n_drops;
+    memcpy(words, p->drop, MIN(n, SPHERE_MAX_DROPS) * sizeof(*words));
+    *code = p->drop_code;
+    __atomic_store_n(&p->n_drops, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&p->drop_code, false, __ATOMIC_RELAXED);
+    sphere_unlock(&p->lock);
+    return n;
+}
+
+/*
+ * A store that finds the new epoch comes after @position, at which this one has
+ * arrived: so it must not wait behind it any more.
+ */
+void sphere_left_tables(Processor *p, Position position)
+{
+    p->floor = position;
+    __atomic_store_n(&p->epoch_began, position, __ATOMIC_RELAXED);
+    __atomic_store_n(&p->epoch, p->epoch + 1, __ATOMIC_RELEASE);
+}
+
+/* --- a page's lines ------------------------------------------------------------ */
+
+#define FOREACH_LINE(i, mask) \
+    for (uint64_t rest_ = (mask); rest_ && ((i) = __builtin_ctzll(rest_), true); rest_ &= rest_ - 1)
+
+static Line *line_of(SpherePage *page, unsigned i)
+{
+    return page->lines ? &page->lines[i] : &page->whole;
+}
+
+/* All lines that @mask stands for: a page in one piece has one. */
+static uint64_t distinct(const SpherePage *page, uint64_t mask)
+{
+    return page->lines ? mask : 1;
+}
+
+static void set_l1(Processor *p, const SpherePage *page, unsigned line, uint8_t byte)
+{
+    uint8_t *l1 = p->l1;
+
+    if (!l1) {
+        return;
+    }
+    l1 += page_offset(p->sphere, page) >> SPHERE_LINE_SHIFT;
+    byte &= page->protected ? L1_READ : L1_READ | L1_WRITE;
+    if (page->lines) {
+        l1[line] = byte;
+    } else {
+        memset(l1, byte, SPHERE_PAGE_LINES);
+    }
+}
+
+static void split(Sphere *sphere, SpherePage *page)
+{
+    __atomic_fetch_add(&sphere->lines_bytes, page_split(page), __ATOMIC_RELAXED);
+}
+
+/* Who is in the way of @p's request, and for whom is it reserved? */
+static uint32_t blockers(Processor *p, SpherePage *page, uint32_t *reservers)
+{
+    uint32_t in_the_way = 0;
+    unsigned i;
+
+    *reservers = 0;
+    FOREACH_LINE(i, distinct(page, p->request.lines)) {
+        Line *line = line_of(page, i);
+
+        in_the_way |= line_blockers(line, p->index,
+                                    line_effective(line, p->index, p->request.access));
+        if (line->reserved && line->reserved != p->index + 1) {
+            *reservers |= LINE_BIT(line->reserved - 1);
+        }
+    }
+    return in_the_way;
+}
+
+/* @from is safe, and locked. */
+static void take(Processor *p, SpherePage *page, Processor *from)
+{
+    unsigned i;
+
+    FOREACH_LINE(i, distinct(page, p->request.lines)) {
+        Line *line = line_of(page, i);
+        SphereAccess access = line_effective(line, p->index, p->request.access);
+
+        if (line_blockers(line, p->index, access) & LINE_BIT(from->index)) {
+            set_l1(from, page, i, line_revoke(line, from->index, from->published, access));
+        }
+    }
+    if (p->request.access == SPHERE_WRITE && page->protected) {
+        drop_copies(p, page, from);
+    }
+    order_after(p, from);
+}
+
+static void reserve(Processor *p, SpherePage *page)
+{
+    unsigned i;
+
+    FOREACH_LINE(i, distinct(page, p->request.lines)) {
+        line_of(page, i)->reserved = p->index + 1;
+    }
+}
+
+/* Do copies of the page still exist?  If not, stores need not be seen. */
+static void unprotect_if_unused(Processor *p, SpherePage *page)
+{
+    for (unsigned i = 0; page->table_epoch && i < p->sphere->n_processors; i++) {
+        if (in_table(&p->sphere->processor[i], page)) {
+            return;
+        }
+    }
+    page->protected = page->code != 0;
+}
+
+static void protect(Processor *p, SpherePage *page)
+{
+    unsigned i;
+
+    if (!page->protected) {
+        page->protected = true;
+        /* Only @p itself can have write bits: the lines are granted to it. */
+        FOREACH_LINE(i, distinct(page, ALL_LINES)) {
+            if (line_of(page, i)->holders & LINE_BIT(p->index)) {
+                set_l1(p, page, i, L1_READ);
+            }
+        }
+    }
+    if (p->request.code) {
+        page->code |= LINE_BIT(p->index);
+    }
+    if (p->request.table) {
+        if (!page->table_epoch) {
+            page->table_epoch = g_new0(uint32_t, p->sphere->n_processors);
+        }
+        page->table_epoch[p->index] = p->epoch;
+    }
+}
+
+/* Nobody is in the way. */
+static void grant(Processor *p, SpherePage *page)
+{
+    unsigned i;
+
+    if (p->request.access == SPHERE_WRITE && page->protected) {
+        unprotect_if_unused(p, page);
+    }
+    FOREACH_LINE(i, distinct(page, p->request.lines)) {
+        Line *line = line_of(page, i);
+
+        if (line->reserved && line->reserved != p->index + 1) {
+            /* Taken past who waits for it, with all that this one had got. */
+            Processor *reserver = &p->sphere->processor[line->reserved - 1];
+
+            for (unsigned j = 0; j < p->sphere->n_processors; j++) {
+                if (reserver->sources & LINE_BIT(j)) {
+                    order_after_position(p, j, reserver->source[j]);
+                }
+            }
+        }
+        if (line->writer) {
+            order_after_position(p, line->writer - 1, line->written);
+        }
+        set_l1(p, page, i, line_grant(line, p->index, p->request.access));
+    }
+    if (p->request.table || p->request.code) {
+        protect(p, page);
+    }
+}
+
+/* --- requests ------------------------------------------------------------------ */
+
+/*
+ * Take from those of @in_the_way who are safe, and ask the others; or, if others
+ * were first, wait behind them.  True if nobody is in the way any more.
+ */
+static bool take_or_ask(Processor *p, SpherePage *page, uint32_t in_the_way, bool behind)
+{
+    bool clear = true;
+
+    for (unsigned i = 0; i < p->sphere->n_processors; i++) {
+        Processor *from = &p->sphere->processor[i];
+
+        if (!(in_the_way & LINE_BIT(i))) {
+            continue;
+        }
+        sphere_lock(&from->lock);
+        if (!from->running && !behind) {
+            take(p, page, from);
+            p->counts.taken++;
+        } else {
+            clear = false;
+            __atomic_fetch_or(&from->inbox, LINE_BIT(p->index), __ATOMIC_RELAXED);
+            if (from->running) {
+                p->sphere->ops->kick(from);
+            }
+        }
+        sphere_unlock(&from->lock);
+    }
+    return clear;
+}
+
+/*
+ * Grant the request if nobody is in the way, or reserve it.  Copies come after
+ * the lines: only then do the words not change, which tell what to drop.
+ */
+static bool grant_or_reserve(Processor *p, SpherePage *page)
+{
+    uint32_t reservers;
+    uint32_t in_the_way = blockers(p, page, &reservers);
+    bool behind = reservers && !p->exclusive;
+
+    if (!take_or_ask(p, page, behind ? reservers : in_the_way, behind) ||
+        (p->request.access == SPHERE_WRITE && page->protected &&
+         !take_or_ask(p, page, copy_holders(p, page), false))) {
+        if (!reservers) {
+            reserve(p, page);
+        }
+        return false;
+    }
+    grant(p, page);
+    return true;
+}
+
+/* Somebody became safe: look again at what @p waits for. */
+static void serve(Processor *p)
+{
+    SpherePage *page = __atomic_load_n(&p->request.page, __ATOMIC_ACQUIRE);
+    bool granted;
+
+    if (!page) {
+        return;
+    }
+    sphere_lock(&page->lock);
+    if (!p->request.active || p->request.page != page) {
+        sphere_unlock(&page->lock);
+        return;
+    }
+    granted = grant_or_reserve(p, page);
+    if (granted) {
+        p->request.active = false;
+        sphere_lock(&p->lock);
+        p->running = true;
+        if (p->inbox) {
+            p->sphere->ops->kick(p);
+        }
+        __atomic_store_n(&p->request.granted, 1, __ATOMIC_RELEASE);
+        sphere_unlock(&p->lock);
+    }
+    sphere_unlock(&page->lock);
+    if (granted) {
+        sphere_wake_one(&p->request.granted);
+    }
+}
+
+/* Each page moves as a whole sooner or later, but less and less readily. */
+static bool page_should_move(Processor *p, SpherePage *page, uint32_t in_the_way)
+{
+    unsigned holder = __builtin_ctz(in_the_way) + 1;
+
+    if (in_the_way & (in_the_way - 1)) {
+        return false;
+    }
+    if (page->asker != p->index + 1 || page->holder != holder) {
+        page->asker = p->index + 1;
+        page->holder = holder;
+        page->streak = 0;
+    }
+    if (++page->streak < STREAK << page->moves) {
+        return false;
+    }
+    page->streak = 0;
+    page->moves = MIN(page->moves + 1, MOST_MOVES);
+    return true;
+}
+
+/*
+ * A miss: how much to ask for?  A page in one piece is granted in one piece if
+ * nobody is in the way, and else split.
+ */
+static void widen(Processor *p, SpherePage *page)
+{
+    uint32_t reservers;
+    uint32_t in_the_way = blockers(p, page, &reservers);
+    unsigned i;
+
+    if (!page->lines) {
+        if (p->request.lines == ALL_LINES || !(in_the_way | reservers)) {
+            return;
+        }
+        split(p->sphere, page);
+    }
+    if (in_the_way && !reservers && page_should_move(p, page, in_the_way)) {
+        for (i = 0; i < SPHERE_PAGE_LINES; i++) {
+            Line *line = &page->lines[i];
+
+            if ((line->holders & ~LINE_BIT(p->index)) == in_the_way && !line->reserved) {
+                p->request.lines |= UINT64_C(1) << i;
+            }
+        }
+        p->counts.pages_moved++;
+    }
+}
+
+/* The request's page is locked; it is unlocked. */
+static SphereAnswer ask(Processor *p, SpherePage *page)
+{
+    bool granted;
+
+    g_assert(!p->request.active);
+    p->counts.misses++;
+    p->request.dropped = 0;
+    __atomic_store_n(&p->request.granted, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&p->request.page, page, __ATOMIC_RELEASE);
+    widen(p, page);
+    while (!(granted = grant_or_reserve(p, page)) && p->exclusive) {
+        /* No vCPU runs, so DMA does; it ends soon, and waits for nobody. */
+        sphere_unlock(&page->lock);
+        sphere_yield();
+        sphere_lock(&page->lock);
+    }
+    if (!granted) {
+        p->counts.asked++;
+        p->request.active = true;
+    }
+    sphere_unlock(&page->lock);
+    return granted ? SPHERE_GRANTED : SPHERE_ASKED;
+}
+
+static uint64_t lines_of(uint64_t offset, unsigned size)
+{
+    unsigned first = offset >> SPHERE_LINE_SHIFT & (SPHERE_PAGE_LINES - 1);
+    unsigned last = (offset + size - 1) >> SPHERE_LINE_SHIFT & (SPHERE_PAGE_LINES - 1);
+
+    return ALL_LINES >> (SPHERE_PAGE_LINES - 1 - last) & ALL_LINES << first;
+}
+
+SphereAnswer sphere_acquire(Processor *p, uint64_t offset, unsigned size, SphereAccess access)
+{
+    SpherePage *page = page_at(p->sphere, offset);
+    unsigned in_page = offset & ((1u << SPHERE_PAGE_SHIFT) - 1);
+
+    g_assert(size && in_page + size <= 1u << SPHERE_PAGE_SHIFT);
+    sphere_lock(&page->lock);
+    p->request.lines = lines_of(offset, size);
+    p->request.access = access;
+    p->request.table = p->request.code = false;
+    p->request.word = in_page / 8;
+    p->request.last_word = (in_page + size - 1) / 8;
+    return ask(p, page);
+}
+
+static SphereAnswer enter(Processor *p, SpherePage *page, uint64_t lines, bool table, bool code)
+{
+    p->request.lines = lines;
+    p->request.access = SPHERE_READ;
+    p->request.table = table;
+    p->request.code = code;
+    return ask(p, page);
+}
+
+SphereAnswer sphere_enter_table(Processor *p, uint64_t offset)
+{
+    SpherePage *page = page_at(p->sphere, offset);
+
+    sphere_lock(&page->lock);
+    if (in_table(p, page)) {
+        sphere_unlock(&page->lock);
+        return SPHERE_GRANTED;
+    }
+    /* The first to enter takes the write bits from all others. */
+    return enter(p, page, page->protected ? lines_of(offset, 1) : ALL_LINES, true, false);
+}
+
+SphereAnswer sphere_enter_code(Processor *p, uint64_t offset)
+{
+    SpherePage *page = page_at(p->sphere, offset);
+
+    sphere_lock(&page->lock);
+    if (page->code & LINE_BIT(p->index)) {
+        sphere_unlock(&page->lock);
+        return SPHERE_GRANTED;
+    }
+    /* After the last writer of every line: blocks of other shapes read other bytes. */
+    return enter(p, page, ALL_LINES, false, true);
+}
+
+/* --- running and safe ----------------------------------------------------------- */
+
+static void serve_inbox(Processor *p)
+{
+    uint32_t inbox = __atomic_exchange_n(&p->inbox, 0, __ATOMIC_RELAXED);
+
+    for (unsigned i = 0; inbox; i++, inbox >>= 1) {
+        if (inbox & 1) {
+            serve(&p->sphere->processor[i]);
+        }
+    }
+}
+
+void sphere_safe(Processor *p, Position position)
+{
+    g_assert(!p->sources && position >= p->ordered);
+    sphere_lock(&p->lock);
+    p->running = false;
+    p->published = position;
+    sphere_unlock(&p->lock);
+    serve_inbox(p);
+}
+
+void sphere_run(Processor *p)
+{
+    sphere_lock(&p->lock);
+    p->running = true;
+    p->floor = p->published;
+    sphere_unlock(&p->lock);
+}
+
+bool sphere_is_granted(Processor *p)
+{
+    return __atomic_load_n(&p->request.granted, __ATOMIC_ACQUIRE);
+}
+
+static void wait_for_grant(Processor *p)
+{
+    int64_t since = g_get_monotonic_time();
+    unsigned log2;
+
+    while (!sphere_is_granted(p)) {
+        if (g_get_monotonic_time() - since > 5) {
+            sphere_sleep_while(&p->request.granted, 0);
+        } else {
+            sphere_relax();
+        }
+    }
+    since = g_get_monotonic_time() - since;
+    log2 = since ? 64 - __builtin_clzll(since) : 0;
+    p->counts.wait_us[MIN(log2, G_N_ELEMENTS(p->counts.wait_us) - 1)]++;
+    p->counts.waited_us += since;
+}
+
+void sphere_await(Processor *p, Position position)
+{
+    bool wait;
+
+    sphere_lock(&p->lock);
+    wait = !p->request.granted;
+    if (wait) {
+        g_assert(position >= p->ordered);
+        p->running = false;
+        p->published = position;
+    }
+    sphere_unlock(&p->lock);
+    if (wait) {
+        serve_inbox(p);
+        wait_for_grant(p);
+    }
+    p->floor = position;
+}

@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The sphere: processors, the lines of memory that each may read or write right
+ * now, and how a line passes from one to another (design 3.1 to 3.5).
+ *
+ * A processor is a vCPU, or DMA, which is the last.  It is SAFE, so that others
+ * may take lines from it, or RUNNING, and then nobody touches what it holds.  A
+ * processor that needs a line of one that runs asks for it, goes to a boundary
+ * between two of its steps, and waits there, safe; the holder answers at its own
+ * next boundary.  Since who waits is safe, nobody waits for ever.
+ *
+ * Two positions of a processor matter.  It *publishes* one when it becomes safe:
+ * all its steps up to there have ended, and it is the source of every arc that
+ * leaves it until it runs and is safe again.  Its *floor* is the position of its
+ * latest boundary: nothing that it did behind that has been published, so it may
+ * wait there for whatever it needs until the next boundary.  An arc from j to i
+ * leads from j's published position to i's floor.  Arcs follow the moments at
+ * which lines pass, so they have no cycle, and nobody need know a position in
+ * the middle of a translation block.
+ *
+ * This knows nothing of QEMU.  Lock order: a page, then a processor; no
+ * lock is held while anybody waits, logs or jumps (design 3.1, 5).
+ */
+#ifndef RECORDER_SPHERE_H
+#define RECORDER_SPHERE_H
+
+#include <glib.h>
+
+#include "hw/recorder/position.h"
+
+#define SPHERE_MAX_VCPUS 16
+#define SPHERE_MAX_PROCESSORS (SPHERE_MAX_VCPUS + 1)
+
+#define SPHERE_LINE_SHIFT 6
+#define SPHERE_PAGE_SHIFT 12
+#define SPHERE_PAGE_LINES (1u << (SPHERE_PAGE_SHIFT - SPHERE_LINE_SHIFT))
+
+/* A processor's byte for a line: its L1.  Generated code tests these bits. */
+#define L1_READ 1
+#define L1_WRITE 2
+
+/* Words of memory whose translations a processor must drop before it runs. */
+#define SPHERE_MAX_DROPS 16
+
+typedef struct Sphere Sphere;
+typedef struct Processor Processor;
+typedef struct SpherePage SpherePage;
+
+typedef enum SphereAccess {
+    SPHERE_READ,
+    SPHERE_WRITE,
+} SphereAccess;
+
+typedef enum SphereAnswer {
+    SPHERE_GRANTED,             /* it is yours; log what sphere_arcs() says */
+    SPHERE_ASKED,               /* go to a boundary, then sphere_await() */
+} SphereAnswer;
+
+/* How often, for people. */
+typedef struct SphereCounts {
+    uint64_t misses;            /* not in the L1 */
+    uint64_t local;             /* of these: nobody else had it */
+    uint64_t taken;             /* from processors that were safe */
+    uint64_t asked;             /* of processors that ran */
+    uint64_t pages_moved;       /* whole pages at once */
+    uint64_t migratory;         /* writable at the read */
+    uint64_t leases;            /* asked, and let the holder go on for a while */
+    uint64_t drops;             /* translations to drop, asked of others */
+    uint64_t code_left;         /* pages of code that others wrote to */
+    uint64_t abandoned;         /* steps; counted by our user */
+    uint64_t exclusive;         /* steps; counted by our user */
+    uint64_t wait_us[20];       /* waits of up to 2^i us */
+    uint64_t waited_us;
+} SphereCounts;
+
+struct Processor {
+    Sphere *sphere;
+    unsigned index;
+    uint8_t *l1;                /* a byte for each line; NULL for DMA */
+
+    /* Its own thread's. */
+    Position floor;
+    Position ordered;           /* it must not be safe before this position */
+    bool exclusive;             /* nobody else runs, and it cannot wait */
+    SphereCounts counts;
+    void *user;
+
+    /* Under the lock. */
+    int lock;
+    bool running;
+    Position published;
+    uint32_t inbox;             /* whose requests it must serve when it is safe */
+    Position seen[SPHERE_MAX_PROCESSORS];   /* FDR's VIC */
+    unsigned n_drops;           /* more than fit: drop all translations */
+    uint64_t drop[SPHERE_MAX_DROPS];        /* offset of a word in memory */
+    bool drop_code;             /* forget which code was looked up */
+
+    /*
+     * T (design 3.5): a page of tables belongs to it as long as the page's
+     * epoch for it is this one.  Written by its thread.
+     */
+    uint32_t epoch;
+    Position epoch_began;       /* when it dropped all translations */
+
+    /* Its one request; under the lock of the request's page. */
+    struct {
+        bool active;
+        int granted;            /* futex; also under the processor's lock */
+        SpherePage *page;
+        uint64_t lines;         /* a bit for each */
+        SphereAccess access;
+        unsigned word, last_word;   /* what is accessed, in words of the page */
+        bool table, code;       /* copies that it is going to make */
+        uint32_t dropped;       /* who has dropped translations for it already */
+    } request;
+
+    /* Arcs into its next step, to be logged: under the request's page, or its own. */
+    uint32_t sources;
+    Position source[SPHERE_MAX_PROCESSORS];
+    Position implied[SPHERE_MAX_PROCESSORS];    /* by the other sources */
+};
+
+typedef struct SphereOps {
+    /* Make a processor that runs come to a boundary soon.  Any thread. */
+    void (*kick)(Processor *processor);
+} SphereOps;
+
+struct Sphere {
+    unsigned n_processors;      /* with DMA, the last */
+    const uint8_t *memory;
+    uint64_t size;              /* in bytes */
+    SpherePage *pages;
+    const SphereOps *ops;
+    uint64_t lines_bytes;       /* taken by split pages; atomic */
+    Processor processor[SPHERE_MAX_PROCESSORS];
+};
+
+Sphere *sphere_new(unsigned n_vcpus, const void *memory, uint64_t size, const SphereOps *ops);
+void sphere_free(Sphere *sphere);
+/* Bytes that L1s and directory take by now, about. */
+uint64_t sphere_memory(const Sphere *sphere);
+
+static inline Processor *sphere_dma(Sphere *sphere)
+{
+    return &sphere->processor[sphere->n_processors - 1];
+}
+
+/* --- running and safe: the processor's own thread ---------------------------- */
+
+/*
+ * Serve whoever asked, and let others take what they need from now on.  All
+ * steps before @position have ended, and at least one since the latest arc
+ * came in (or the chain of arcs would break: holes.md 4).
+ */
+void sphere_safe(Processor *processor, Position position);
+/* Nobody takes anything from now on. */
+void sphere_run(Processor *processor);
+
+static inline bool sphere_asked(Processor *processor)
+{
+    return __atomic_load_n(&processor->inbox, __ATOMIC_RELAXED) != 0;
+}
+
+/* At a boundary, running: nothing behind it has been published. */
+static inline void sphere_boundary(Processor *processor, Position position)
+{
+    processor->floor = position;
+}
+
+/* --- lines: the processor's own thread, running ------------------------------- */
+
+/*
+ * May @processor make this access to the lines of one page?  If it is granted,
+ * sphere_arcs() has what must be logged.  If it was asked for, end the
+ * step without any further access, and call sphere_await() at the boundary.
+ */
+SphereAnswer sphere_acquire(Processor *processor, uint64_t offset, unsigned size,
+                            SphereAccess access);
+
+/*
+ * Copies that are not in the L1 (design 3.5).  The processor is about to keep a
+ * translation made from this page (T), or to run code from it (I).  From then on
+ * nobody has the page's write bits, and every store to it comes to
+ * sphere_acquire(), which makes the other holders drop their copies.
+ */
+SphereAnswer sphere_enter_table(Processor *processor, uint64_t offset);
+SphereAnswer sphere_enter_code(Processor *processor, uint64_t offset);
+/* It has dropped all its translations; all uses lie before @position. */
+void sphere_left_tables(Processor *processor, Position position);
+
+/*
+ * Wait for what was asked for, safe meanwhile; then the processor runs.  The
+ * caller has published @position as for sphere_safe(), unless it was granted
+ * already.
+ */
+bool sphere_is_granted(Processor *processor);
+void sphere_await(Processor *processor, Position position);
+
+/* Calls @emit for each arc that is not implied by others, and forgets them. */
+void sphere_arcs(Processor *processor,
+                 void (*emit)(Processor *to, unsigned from, Position source, void *opaque),
+                 void *opaque);
+
+/*
+ * What must be dropped before the next step; the caller does that.  Returns how
+ * many of @words there are; more than SPHERE_MAX_DROPS: everything.
+ */
+unsigned sphere_take_drops(Processor *processor, uint64_t words[SPHERE_MAX_DROPS],
+                           bool *code);
+
+static inline bool sphere_has_drops(Processor *processor)
+{
+    return __atomic_load_n(&processor->n_drops, __ATOMIC_RELAXED) ||
+           __atomic_load_n(&processor->drop_code, __ATOMIC_RELAXED);
+}
+
+#endif

@@ -1,0 +1,451 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The small guest: where its words are, its random programs, its interpreter.
+ */
+#include <string.h>
+
+#include "tests/model/guest.h"
+#include "tests/model/rules.h"
+
+enum { ROOT_PAGE, LEAF_PAGE, CODE_PAGE, DATA_PAGE };
+
+#define PAGE(n) ((uint32_t)(n) << SPHERE_PAGE_SHIFT)
+#define LINE(n) ((uint32_t)(n) << SPHERE_LINE_SHIFT)
+
+/* --- where things are ----------------------------------------------------------- */
+
+#define N_ROOTS 4
+
+static uint32_t root_offset(unsigned virtual)
+{
+    unsigned i = virtual % N_ROOTS;
+
+    return PAGE(ROOT_PAGE) + LINE(i / 2) + i % 2 * 8;
+}
+
+/* A root entry that is not zero leads to one of three groups; two share a line. */
+static uint32_t leaf_offset(uint64_t root, unsigned virtual)
+{
+    unsigned group = root % 3;
+
+    return PAGE(LEAF_PAGE) + LINE(group / 2) + group % 2 * 32 + virtual / N_ROOTS * 8;
+}
+
+static uint32_t line_offset(uint64_t leaf)
+{
+    return PAGE(DATA_PAGE) + LINE(leaf % 3) + PAGE(leaf % 2);
+}
+
+static uint32_t code_offset(unsigned i)
+{
+    return PAGE(CODE_PAGE) + LINE(i / 2) + i % 2 * 8;
+}
+
+/* Data; some lies beside tables and code. */
+static uint32_t data_offset(uint64_t *random)
+{
+    static const uint32_t odd[] = {
+        PAGE(ROOT_PAGE) + LINE(0) + 32, PAGE(ROOT_PAGE) + LINE(9),
+        PAGE(LEAF_PAGE) + LINE(1) + 56, PAGE(LEAF_PAGE) + LINE(8),
+        PAGE(CODE_PAGE) + LINE(0) + 40, PAGE(CODE_PAGE) + LINE(20), PAGE(CODE_PAGE) + LINE(21),
+    };
+
+    if (random_one_in(random, 4)) {
+        return odd[random_below(random, G_N_ELEMENTS(odd))];
+    }
+    return PAGE(DATA_PAGE + random_below(random, 2)) + LINE(random_below(random, 4)) +
+           random_below(random, 2) * 8;
+}
+
+static uint32_t table_offset(uint64_t *random)
+{
+    unsigned virtual = random_below(random, GUEST_VIRTUAL);
+
+    return random_one_in(random, 3) ? root_offset(virtual) :
+           leaf_offset(random_below(random, 3), virtual);
+}
+
+static bool is_table(uint32_t offset)
+{
+    return offset >> SPHERE_PAGE_SHIFT <= LEAF_PAGE;
+}
+
+/* Often zero in tables: absence matters there. */
+static uint64_t sanitize(uint32_t offset, uint64_t value)
+{
+    return is_table(offset) && value % 3 == 0 ? 0 : value;
+}
+
+uint64_t guest_dma_value(unsigned n, uint32_t offset)
+{
+    return sanitize(offset, random_mix(((uint64_t)n << 32) + offset + 1));
+}
+
+void guest_dma_range(uint64_t *random, uint32_t *offset, unsigned *size)
+{
+    static const unsigned sizes[] = { 8, 8, 16, 64, 128 };
+
+    switch (random_below(random, 8)) {
+    case 0:
+        *offset = table_offset(random);
+        *size = 8;
+        break;
+    case 1:
+        *offset = code_offset(random_below(random, GUEST_CODE));
+        *size = 8;
+        break;
+    case 2:
+        *offset = PAGE(random_below(random, GUEST_PAGES));
+        *size = random_one_in(random, 2) ? PAGE(1) : 64;
+        break;
+    default:
+        *offset = data_offset(random);
+        *size = sizes[random_below(random, G_N_ELEMENTS(sizes))];
+    }
+}
+
+void guest_memory(Memory *memory, uint64_t *random)
+{
+    memset(memory, 0, sizeof(*memory));
+    for (unsigned i = 0; i < GUEST_WORDS; i++) {
+        memory->word[i] = sanitize(i * 8, random_next(random));
+    }
+}
+
+/* --- programs ------------------------------------------------------------------- */
+
+static void add(Insn *insn, OpKind kind, bool virtual, uint32_t at)
+{
+    g_assert(insn->n < GUEST_MAX_OPS);
+    insn->op[insn->n++] = (Op){ kind, virtual, false, at };
+}
+
+static void add_walk(Insn *insn, uint64_t *random)
+{
+    unsigned virtual = random_below(random, GUEST_VIRTUAL);
+
+    add(insn, OP_WALK_ROOT, false, virtual);
+    add(insn, OP_WALK_LEAF, false, virtual);
+}
+
+static void add_store(Insn *insn, uint32_t at)
+{
+    add(insn, OP_OWN, false, at);
+    add(insn, OP_STORE, false, at);
+}
+
+static void guest_insn(Insn *insn, uint64_t *random)
+{
+    unsigned word = random_below(random, 2) * 8;
+    uint32_t a = data_offset(random), b = data_offset(random);
+
+    memset(insn, 0, sizeof(*insn));
+    insn->salt = random_next(random);
+    if (random_one_in(random, 3)) {
+        add(insn, OP_FETCH, false, random_below(random, GUEST_CODE));
+    }
+    switch (random_below(random, 20)) {
+    case 0 ... 4:
+        add_walk(insn, random);
+        add(insn, OP_LOAD, true, word);
+        break;
+    case 5 ... 6:
+        add_walk(insn, random);
+        add(insn, OP_OWN, true, word);
+        add(insn, OP_STORE, true, word);
+        break;
+    case 7:
+        add(insn, OP_LOAD, false, a);
+        add(insn, OP_LOAD, false, b);
+        break;
+    case 8 ... 9:               /* a copy: the store depends on the load */
+        add(insn, OP_LOAD, false, a);
+        add_store(insn, b);
+        break;
+    case 10 ... 11:             /* a pair */
+        add(insn, OP_OWN, false, a);
+        add(insn, OP_OWN, false, b);
+        add(insn, OP_STORE, false, a);
+        add(insn, OP_STORE, false, b);
+        break;
+    case 12 ... 13:             /* an atomic */
+        add(insn, OP_OWN, false, a);
+        add(insn, OP_LOAD, false, a);
+        add(insn, OP_STORE, false, a);
+        break;
+    case 14:                    /* across two lines */
+        a = (a & ~63) + 56;
+        add_store(insn, a);
+        insn->op[insn->n - 2].wide = insn->op[insn->n - 1].wide = true;
+        break;
+    case 15 ... 16:
+        add_store(insn, table_offset(random));
+        break;
+    case 17:
+        add(insn, OP_LOAD, false, table_offset(random));
+        break;
+    case 18:
+        if (random_one_in(random, 2)) {
+            add_store(insn, code_offset(random_below(random, GUEST_CODE)));
+        } else {
+            add(insn, OP_FLUSH, false, 0);
+        }
+        break;
+    case 19:
+        insn->n = 0;            /* it must not have touched memory */
+        add(insn, OP_DEVICE, false, 0);
+        break;
+    }
+}
+
+void guest_program(Insn *insns, unsigned n, uint64_t *random)
+{
+    for (unsigned i = 0; i < n; i++) {
+        guest_insn(&insns[i], random);
+    }
+}
+
+/* --- memory --------------------------------------------------------------------- */
+
+uint64_t memory_read(Memory *memory, uint32_t offset, uint32_t *version)
+{
+    *version = __atomic_load_n(&memory->version[offset / 8], __ATOMIC_RELAXED);
+    return __atomic_load_n(&memory->word[offset / 8], __ATOMIC_RELAXED);
+}
+
+uint32_t memory_write(Memory *memory, uint32_t offset, uint64_t value)
+{
+    uint32_t version = __atomic_load_n(&memory->version[offset / 8], __ATOMIC_RELAXED) + 1;
+
+    __atomic_store_n(&memory->word[offset / 8], value, __ATOMIC_RELAXED);
+    __atomic_store_n(&memory->version[offset / 8], version, __ATOMIC_RELAXED);
+    return version;
+}
+
+/* --- copies --------------------------------------------------------------------- */
+
+void cpu_drop_word(Cpu *cpu, uint32_t offset)
+{
+    for (unsigned i = 0; i < GUEST_VIRTUAL; i++) {
+        if (cpu->tlb[i].word[0] == offset / 8 || cpu->tlb[i].word[1] == offset / 8) {
+            cpu->tlb[i].valid = false;
+        }
+    }
+}
+
+void cpu_drop_translations(Cpu *cpu)
+{
+    memset(cpu->tlb, 0, sizeof(cpu->tlb));
+}
+
+void cpu_drop_code(Cpu *cpu)
+{
+    memset(cpu->code, 0, sizeof(cpu->code));
+}
+
+void cpu_drop_something(Cpu *cpu, uint64_t *random)
+{
+    switch (random_below(random, 8)) {
+    case 0 ... 4:
+        cpu->tlb[random_below(random, GUEST_VIRTUAL)].valid = false;
+        break;
+    case 5:
+        cpu_drop_translations(cpu);
+        break;
+    default:
+        cpu->code[random_below(random, GUEST_CODE)].valid = false;
+    }
+}
+
+void cpu_walk_ahead(Cpu *cpu, const Insn *insn)
+{
+    for (unsigned i = 0; i < insn->n; i++) {
+        unsigned v = insn->op[i].at;
+
+        if (insn->op[i].kind == OP_WALK_ROOT && !cpu->tlb[v].valid) {
+            uint32_t version[2];
+            uint64_t root = memory_read(cpu->memory, root_offset(v), &version[0]);
+            uint32_t at = leaf_offset(root, v);
+            uint64_t leaf = memory_read(cpu->memory, at, &version[1]);
+
+            if (root && leaf) {
+                cpu->tlb[v].valid = true;
+                cpu->tlb[v].line = line_offset(leaf);
+                cpu->tlb[v].word[0] = root_offset(v) / 8;
+                cpu->tlb[v].word[1] = at / 8;
+            }
+        }
+    }
+}
+
+/* --- the interpreter -------------------------------------------------------------- */
+
+void cpu_restart(Cpu *cpu)
+{
+    cpu->next = 0;
+    cpu->value = 0;
+    cpu->fault = false;
+    cpu->line = cpu->leaf = GUEST_NOWHERE;
+    cpu->n_seen = 0;
+}
+
+static void saw(Cpu *cpu, uint32_t offset, uint32_t version, bool write)
+{
+    g_assert(cpu->n_seen < G_N_ELEMENTS(cpu->seen));
+    cpu->seen[cpu->n_seen++] = (Seen){ offset / 8, version, write };
+}
+
+static uint64_t load(Cpu *cpu, uint32_t offset)
+{
+    uint32_t version;
+    uint64_t value = memory_read(cpu->memory, offset, &version);
+
+    saw(cpu, offset, version, false);
+    return value;
+}
+
+static void store(Cpu *cpu, uint32_t offset, uint64_t value)
+{
+    saw(cpu, offset, memory_write(cpu->memory, offset, sanitize(offset, value)), true);
+    /* Its own copies. */
+    cpu_drop_word(cpu, offset);
+    for (unsigned i = 0; i < GUEST_CODE; i++) {
+        if (code_offset(i) == offset) {
+            cpu->code[i].valid = false;
+        }
+    }
+}
+
+static void take_value(Cpu *cpu, uint64_t value)
+{
+    cpu->value = random_mix(cpu->value + value + 1);
+}
+
+static OpResult end(Cpu *cpu)
+{
+    cpu->state = random_mix(cpu->state * 3 + cpu->value + cpu->fault);
+    return OP_END;
+}
+
+static bool fetch(Cpu *cpu, unsigned i)
+{
+    uint32_t offset = code_offset(i);
+
+    if (!cpu->code[i].valid) {
+        if (cpu->port && !cpu->port->enter_code(cpu, offset)) {
+            return false;
+        }
+        cpu->code[i].value = memory_read(cpu->memory, offset, &cpu->code[i].version);
+        cpu->code[i].valid = true;
+    }
+    saw(cpu, offset, cpu->code[i].version, false);
+    take_value(cpu, cpu->code[i].value);
+    return true;
+}
+
+/* May the table word be read, and what is made of it be kept? */
+static bool may_walk(Cpu *cpu, uint32_t offset)
+{
+    return !cpu->port || (cpu->port->may(cpu, offset, 8, SPHERE_READ) &&
+                          cpu->port->enter_table(cpu, offset));
+}
+
+static bool walk_root(Cpu *cpu, unsigned v)
+{
+    uint64_t root;
+
+    if (cpu->tlb[v].valid) {
+        cpu->line = cpu->tlb[v].line;
+        saw(cpu, cpu->tlb[v].word[0] * 8, cpu->tlb[v].version[0], false);
+        saw(cpu, cpu->tlb[v].word[1] * 8, cpu->tlb[v].version[1], false);
+        return true;
+    }
+    if (!may_walk(cpu, root_offset(v))) {
+        return false;
+    }
+    root = load(cpu, root_offset(v));
+    cpu->root_version = cpu->seen[cpu->n_seen - 1].version;
+    cpu->fault = root == 0;
+    cpu->leaf = leaf_offset(root, v);
+    return true;
+}
+
+static bool walk_leaf(Cpu *cpu, unsigned v)
+{
+    uint64_t leaf;
+
+    if (cpu->line != GUEST_NOWHERE) {
+        return true;
+    }
+    if (!may_walk(cpu, cpu->leaf)) {
+        return false;
+    }
+    leaf = load(cpu, cpu->leaf);
+    cpu->fault = leaf == 0;
+    if (leaf) {
+        cpu->line = line_offset(leaf);
+        cpu->tlb[v].valid = true;
+        cpu->tlb[v].line = cpu->line;
+        cpu->tlb[v].word[0] = root_offset(v) / 8;
+        cpu->tlb[v].word[1] = cpu->leaf / 8;
+        cpu->tlb[v].version[0] = cpu->root_version;
+        cpu->tlb[v].version[1] = cpu->seen[cpu->n_seen - 1].version;
+    }
+    return true;
+}
+
+OpResult cpu_op(Cpu *cpu, const Insn *insn)
+{
+    const Op *op = &insn->op[cpu->next];
+    uint32_t at = op->virtual ? cpu->line + op->at : op->at;
+    bool done = true;
+
+    switch (op->kind) {
+    case OP_FETCH:
+        done = fetch(cpu, op->at);
+        break;
+    case OP_WALK_ROOT:
+        done = walk_root(cpu, op->at);
+        break;
+    case OP_WALK_LEAF:
+        done = walk_leaf(cpu, op->at);
+        break;
+    case OP_LOAD:
+        done = !cpu->port || cpu->port->may(cpu, at, 8, SPHERE_READ);
+        if (done) {
+            take_value(cpu, load(cpu, at));
+        }
+        break;
+    case OP_OWN:
+        done = !cpu->port || !RULE(OWN_ALL_FIRST) ||
+               cpu->port->may(cpu, at, op->wide ? 16 : 8, SPHERE_WRITE);
+        break;
+    case OP_STORE:
+        if (!RULE(OWN_ALL_FIRST) && cpu->port &&
+            !cpu->port->may(cpu, at, op->wide ? 16 : 8, SPHERE_WRITE)) {
+            done = false;
+            break;
+        }
+        store(cpu, at, random_mix(cpu->state + cpu->value + insn->salt));
+        if (op->wide) {
+            store(cpu, at + 8, insn->salt);
+        }
+        break;
+    case OP_FLUSH:
+        cpu_drop_translations(cpu);
+        if (cpu->port) {
+            cpu->port->flushed(cpu);
+        }
+        break;
+    case OP_DEVICE:
+        if (cpu->port) {
+            cpu->port->device(cpu);
+        }
+        break;
+    }
+    if (!done) {
+        return OP_ABANDON;
+    }
+    cpu->next++;
+    return cpu->fault || cpu->next == insn->n ? end(cpu) : OP_GO_ON;
+}

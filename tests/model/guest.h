@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * A guest as small as can be that does everything the sphere must order: loads and
+ * stores to shared lines, of one line and of several, atomics, a two-level page
+ * table in memory whose translations are cached, code in memory of which copies are
+ * kept, stores to both, faults, flushes, device accesses, DMA.
+ *
+ * One interpreter serves recording and replay.  It makes one access at a time, so
+ * that others may come between any two; recording asks for permission before each.
+ */
+#ifndef TESTS_GUEST_H
+#define TESTS_GUEST_H
+
+#include <glib.h>
+
+#include "hw/recorder/sphere.h"
+#include "tests/model/random.h"
+
+#define GUEST_PAGES 5
+#define GUEST_SIZE (GUEST_PAGES << SPHERE_PAGE_SHIFT)
+#define GUEST_WORDS (GUEST_SIZE / 8)
+#define GUEST_VIRTUAL 8         /* addresses that can be translated */
+#define GUEST_CODE 6            /* words of code */
+#define GUEST_MAX_OPS 9
+#define GUEST_NOWHERE UINT32_MAX
+
+typedef enum OpKind {
+    OP_FETCH,                   /* @at: number of the code word */
+    OP_WALK_ROOT,               /* @at: virtual address */
+    OP_WALK_LEAF,
+    OP_LOAD,                    /* @at: offset; virtual: in the translated line */
+    OP_OWN,                     /* get permission to store */
+    OP_STORE,
+    OP_FLUSH,
+    OP_DEVICE,
+} OpKind;
+
+typedef struct Op {
+    OpKind kind;
+    bool virtual;
+    bool wide;                  /* this word and the next */
+    uint32_t at;
+} Op;
+
+typedef struct Insn {
+    unsigned n;
+    Op op[GUEST_MAX_OPS];
+    uint64_t salt;              /* of what it stores */
+} Insn;
+
+/* What an access saw: the word's version, a write's being the one it made. */
+typedef struct Seen {
+    uint32_t word, version;
+    bool write;
+} Seen;
+
+typedef struct Memory {
+    uint64_t word[GUEST_WORDS];
+    uint32_t version[GUEST_WORDS];
+} Memory;
+
+typedef struct Cpu Cpu;
+
+/* What recording adds; false: abandon the step. */
+typedef struct CpuPort {
+    bool (*may)(Cpu *cpu, uint32_t offset, unsigned size, SphereAccess access);
+    bool (*enter_table)(Cpu *cpu, uint32_t offset);
+    bool (*enter_code)(Cpu *cpu, uint32_t offset);
+    void (*flushed)(Cpu *cpu);
+    void (*device)(Cpu *cpu);
+} CpuPort;
+
+struct Cpu {
+    Memory *memory;
+    const CpuPort *port;        /* NULL: everything is allowed */
+    uint64_t state;             /* its registers: a hash of all it has seen */
+    struct {
+        bool valid;
+        uint32_t line;
+        uint32_t word[2], version[2];
+    } tlb[GUEST_VIRTUAL];
+    struct {
+        bool valid;
+        uint64_t value;
+        uint32_t version;
+    } code[GUEST_CODE];
+    /* Of the present try. */
+    unsigned next;              /* op */
+    uint64_t value;
+    uint32_t line, leaf;
+    uint32_t root_version;
+    bool fault;
+    unsigned n_seen;
+    Seen seen[4 * GUEST_MAX_OPS];
+};
+
+typedef enum OpResult {
+    OP_GO_ON,
+    OP_ABANDON,                 /* not allowed yet */
+    OP_END,                     /* the step has ended */
+} OpResult;
+
+void guest_program(Insn *insns, unsigned n, uint64_t *random);
+void guest_memory(Memory *memory, uint64_t *random);
+/* A range that DMA may write; about anything. */
+void guest_dma_range(uint64_t *random, uint32_t *offset, unsigned *size);
+
+/* Forget the try. */
+void cpu_restart(Cpu *cpu);
+/* One access of the step; OP_END leaves @seen for the caller until cpu_restart(). */
+OpResult cpu_op(Cpu *cpu, const Insn *insn);
+/* Copies may go at any time. */
+void cpu_drop_word(Cpu *cpu, uint32_t offset);
+void cpu_drop_translations(Cpu *cpu);
+void cpu_drop_code(Cpu *cpu);
+void cpu_drop_something(Cpu *cpu, uint64_t *random);
+/* Walk now, if that works, though nothing needs it. */
+void cpu_walk_ahead(Cpu *cpu, const Insn *insn);
+
+uint64_t memory_read(Memory *memory, uint32_t offset, uint32_t *version);
+uint32_t memory_write(Memory *memory, uint32_t offset, uint64_t value);
+/* What DMA's step @n stores at @offset. */
+uint64_t guest_dma_value(unsigned n, uint32_t offset);
+
+#endif

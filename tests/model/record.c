@@ -1,0 +1,493 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Recording the small guest: one actor for each vCPU and one for devices, using
+ * the sphere as QEMU's glue does.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "hw/recorder/directory.h"
+#include "tests/model/actors.h"
+#include "tests/model/recording.h"
+#include "tests/model/rules.h"
+
+#define FEW_TRIES 3
+
+typedef struct Vcpu {
+    Cpu cpu;                    /* first: ports get this */
+    Processor *processor;
+    Stream *stream;
+    Position position;
+    uint64_t random;
+    int kicked;
+    bool executing;             /* exclusive execution must wait for it */
+} Vcpu;
+
+static struct {
+    Recording *recording;
+    Sphere *sphere;
+    Memory memory __attribute__((aligned(64)));
+    unsigned n_vcpus;
+    Vcpu vcpu[MAX_VCPUS];
+    uint64_t dma_random;
+    unsigned n_dma;
+    Position dma_position;
+    int big_lock;
+    int exclusive;              /* index + 1 of the vCPU that wants it or has it */
+} guest;
+
+/* --- locks of the world around the sphere ----------------------------------------- */
+
+static void big_lock(void)
+{
+    int free = 0;
+
+    while (!__atomic_compare_exchange_n(&guest.big_lock, &free, 1, false, __ATOMIC_ACQUIRE,
+                                        __ATOMIC_RELAXED)) {
+        free = 0;
+        actor_wait();
+    }
+}
+
+static void big_unlock(void)
+{
+    __atomic_store_n(&guest.big_lock, 0, __ATOMIC_RELEASE);
+}
+
+static bool exclusive_wanted(void)
+{
+    return __atomic_load_n(&guest.exclusive, __ATOMIC_SEQ_CST);
+}
+
+static void exec_end(Vcpu *v)
+{
+    __atomic_store_n(&v->executing, false, __ATOMIC_SEQ_CST);
+}
+
+static void exec_start(Vcpu *v)
+{
+    for (;;) {
+        __atomic_store_n(&v->executing, true, __ATOMIC_SEQ_CST);
+        if (!exclusive_wanted()) {
+            return;
+        }
+        exec_end(v);
+        while (exclusive_wanted()) {
+            actor_wait();
+        }
+    }
+}
+
+/* Not executing.  A vCPU that waits for a line counts as executing: it may be granted. */
+static void start_exclusive(Vcpu *v)
+{
+    int nobody = 0;
+
+    while (!__atomic_compare_exchange_n(&guest.exclusive, &nobody,
+                                        v->processor->index + 1, false,
+                                        __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
+        nobody = 0;
+        actor_wait();
+    }
+    for (unsigned i = 0; i < guest.n_vcpus; i++) {
+        __atomic_store_n(&guest.vcpu[i].kicked, 1, __ATOMIC_SEQ_CST);
+        while (__atomic_load_n(&guest.vcpu[i].executing, __ATOMIC_SEQ_CST)) {
+            actor_wait();
+        }
+    }
+}
+
+static void end_exclusive(void)
+{
+    __atomic_store_n(&guest.exclusive, 0, __ATOMIC_SEQ_CST);
+}
+
+static void kick(Processor *p)
+{
+    if (p->index < guest.n_vcpus) {
+        __atomic_store_n(&guest.vcpu[p->index].kicked, 1, __ATOMIC_SEQ_CST);
+    }
+}
+
+/* --- the log -------------------------------------------------------------------- */
+
+static void log_event(Stream *stream, Event event)
+{
+    if (stream->events->len) {
+        /* A reader meets events in the order of their positions. */
+        g_assert(event.at >= g_array_index(stream->events, Event, stream->events->len - 1).at);
+    }
+    g_array_append_val(stream->events, event);
+}
+
+static void emit_arc(Processor *to, unsigned from, Position source, void *opaque)
+{
+    log_event(opaque, (Event){ EVENT_WAIT, to->floor, from, source });
+}
+
+static void log_step(Stream *stream, Step step, const Seen *seen, unsigned n_seen)
+{
+    step.first_seen = stream->seen->len;
+    step.n_seen = n_seen;
+    g_array_append_vals(stream->seen, seen, n_seen);
+    g_array_append_val(stream->steps, step);
+    actor_progress();
+}
+
+/* --- boundaries ------------------------------------------------------------------- */
+
+static void settle(Vcpu *v)
+{
+    if (v->position < v->processor->ordered) {
+        log_step(v->stream, (Step){ .nop = true, .state = v->cpu.state }, NULL, 0);
+        v->position++;
+    }
+}
+
+static void take_drops(Vcpu *v)
+{
+    uint64_t words[SPHERE_MAX_DROPS];
+    bool code;
+    unsigned n = sphere_take_drops(v->processor, words, &code);
+
+    if (!RULE(DROPS_TAKEN)) {
+        return;
+    }
+    if (n > SPHERE_MAX_DROPS) {
+        cpu_drop_translations(&v->cpu);
+        log_event(v->stream, (Event){ EVENT_DROP_ALL, v->position, 0, 0 });
+    } else {
+        for (unsigned i = 0; i < n; i++) {
+            cpu_drop_word(&v->cpu, words[i]);
+            log_event(v->stream, (Event){ EVENT_DROP_WORD, v->position, 0, words[i] });
+        }
+    }
+    if (code) {
+        cpu_drop_code(&v->cpu);
+        log_event(v->stream, (Event){ EVENT_DROP_CODE, v->position, 0, 0 });
+    }
+}
+
+static void run(Vcpu *v)
+{
+    sphere_run(v->processor);
+    take_drops(v);
+    sphere_boundary(v->processor, v->position);
+}
+
+static void be_safe(Vcpu *v)
+{
+    settle(v);
+    sphere_safe(v->processor, v->position);
+}
+
+static void boundary(Vcpu *v)
+{
+    __atomic_store_n(&v->kicked, 0, __ATOMIC_SEQ_CST);
+    if (exclusive_wanted()) {
+        be_safe(v);
+        exec_end(v);
+        exec_start(v);
+        run(v);
+    } else if (sphere_asked(v->processor)) {
+        be_safe(v);
+        actor_pause();
+        run(v);
+    }
+    sphere_boundary(v->processor, v->position);
+    if (random_one_in(&v->random, 4)) {
+        cpu_drop_something(&v->cpu, &v->random);
+    }
+}
+
+/* --- accesses --------------------------------------------------------------------- */
+
+static bool answer(Vcpu *v, SphereAnswer answer)
+{
+    if (answer == SPHERE_GRANTED) {
+        sphere_arcs(v->processor, emit_arc, v->stream);
+        return true;
+    }
+    return false;
+}
+
+static bool port_may(Cpu *cpu, uint32_t offset, unsigned size, SphereAccess access)
+{
+    Vcpu *v = (Vcpu *)cpu;
+    uint8_t bit = access == SPHERE_READ ? L1_READ : L1_WRITE;
+
+    actor_pause();
+    if (v->processor->l1[offset >> SPHERE_LINE_SHIFT] & bit &&
+        v->processor->l1[(offset + size - 1) >> SPHERE_LINE_SHIFT] & bit) {
+        actor_pause();
+        return true;
+    }
+    return answer(v, sphere_acquire(v->processor, offset, size, access));
+}
+
+static bool port_enter_table(Cpu *cpu, uint32_t offset)
+{
+    Vcpu *v = (Vcpu *)cpu;
+
+    return answer(v, sphere_enter_table(v->processor, offset));
+}
+
+static bool port_enter_code(Cpu *cpu, uint32_t offset)
+{
+    Vcpu *v = (Vcpu *)cpu;
+
+    return answer(v, sphere_enter_code(v->processor, offset));
+}
+
+static void port_flushed(Cpu *cpu)
+{
+    Vcpu *v = (Vcpu *)cpu;
+
+    sphere_left_tables(v->processor, v->position + 1);
+}
+
+/* Under the big lock, from any thread that is not running in the sphere. */
+static void dma_write(void)
+{
+    Processor *p = sphere_dma(guest.sphere);
+    Stream *stream = &guest.recording->stream[p->index];
+    Step step = { .state = 0 };
+    Seen seen[1 << (SPHERE_PAGE_SHIFT - 3)];
+    unsigned n = 0;
+
+    if (!guest.n_dma) {
+        return;
+    }
+    guest.n_dma--;
+    guest_dma_range(&guest.dma_random, &step.dma_offset, &step.dma_size);
+    sphere_run(p);
+    if (sphere_acquire(p, step.dma_offset, step.dma_size, SPHERE_WRITE) == SPHERE_ASKED) {
+        sphere_await(p, guest.dma_position);
+    }
+    sphere_arcs(p, emit_arc, stream);
+    for (unsigned at = step.dma_offset; at < step.dma_offset + step.dma_size; at += 8) {
+        uint32_t version = memory_write(&guest.memory, at,
+                                        guest_dma_value(guest.dma_position, at));
+
+        seen[n++] = (Seen){ at / 8, version, true };
+        if (n % 4 == 0) {
+            actor_pause();
+        }
+    }
+    log_step(stream, step, seen, n);
+    sphere_safe(p, ++guest.dma_position);
+}
+
+static void port_device(Cpu *cpu)
+{
+    Vcpu *v = (Vcpu *)cpu;
+
+    be_safe(v);
+    big_lock();
+    actor_pause();
+    if (random_one_in(&v->random, 3)) {
+        dma_write();
+    }
+    big_unlock();
+    run(v);
+}
+
+static const CpuPort port = {
+    port_may, port_enter_table, port_enter_code, port_flushed, port_device,
+};
+
+/* --- steps ----------------------------------------------------------------------- */
+
+static bool try(Vcpu *v, const Insn *insn)
+{
+    Cpu *cpu = &v->cpu;
+    OpResult result;
+
+    cpu_restart(cpu);
+    do {
+        actor_pause();
+        result = cpu_op(cpu, insn);
+    } while (result == OP_GO_ON);
+    if (result == OP_ABANDON) {
+        v->processor->counts.abandoned++;
+        return false;
+    }
+    log_step(v->stream, (Step){ .state = cpu->state,
+                                .ends_nothing = cpu->fault && !RULE(FAULT_IS_STEP) },
+             cpu->seen, cpu->n_seen);
+    v->position += RULE(FAULT_IS_STEP) || !cpu->fault;
+    return true;
+}
+
+static void wait_for_line(Vcpu *v)
+{
+    if (!sphere_is_granted(v->processor)) {
+        settle(v);
+    }
+    sphere_await(v->processor, v->position);
+    sphere_arcs(v->processor, emit_arc, v->stream);
+    take_drops(v);
+}
+
+static void step_exclusively(Vcpu *v, const Insn *insn)
+{
+    be_safe(v);
+    exec_end(v);
+    start_exclusive(v);
+    run(v);
+    v->processor->exclusive = true;
+    v->processor->counts.exclusive++;
+    if (!try(v, insn)) {
+        g_error("asked for something under exclusive execution");
+    }
+    v->processor->exclusive = false;
+    be_safe(v);
+    end_exclusive();
+    exec_start(v);
+    run(v);
+}
+
+static void step(Vcpu *v, const Insn *insn)
+{
+    for (unsigned tries = 0; !try(v, insn); tries++) {
+        wait_for_line(v);
+        if (tries == FEW_TRIES) {
+            step_exclusively(v, insn);
+            return;
+        }
+    }
+}
+
+static void vcpu_main(Vcpu *v)
+{
+    unsigned until_boundary = 0;
+
+    exec_start(v);
+    run(v);
+    for (unsigned i = 0; i < guest.recording->n_insns; i++) {
+        if (!until_boundary-- || __atomic_load_n(&v->kicked, __ATOMIC_SEQ_CST)) {
+            boundary(v);
+            until_boundary = random_below(&v->random, 8);
+        }
+        step(v, &guest.recording->insns[v->processor->index][i]);
+        /* A kick may have come, and have been seen, before what was waited for. */
+        if (sphere_asked(v->processor)) {
+            until_boundary = 0;
+        }
+    }
+    be_safe(v);
+    exec_end(v);
+}
+
+static void devices_main(void)
+{
+    while (__atomic_load_n(&guest.n_dma, __ATOMIC_RELAXED)) {
+        big_lock();
+        dma_write();
+        big_unlock();
+        for (unsigned i = 0; i < 50; i++) {
+            actor_pause();
+        }
+    }
+}
+
+static void actor_main(void *opaque)
+{
+    if (opaque) {
+        vcpu_main(opaque);
+    } else {
+        devices_main();
+    }
+}
+
+/* --- a whole recording ------------------------------------------------------------- */
+
+static void dump(void)
+{
+    fprintf(stderr, "no progress: exclusive %d, big lock %d\n", guest.exclusive, guest.big_lock);
+    for (unsigned i = 0; i <= guest.n_vcpus; i++) {
+        Processor *p = &guest.sphere->processor[i];
+
+        fprintf(stderr, "%u: %s, published %" PRIu64 ", floor %" PRIu64 ", ordered %" PRIu64
+                ", inbox %#x, lock %d, request page %td, lines %#" PRIx64 ", %s, granted %d%s\n",
+                i, p->running ? "runs" : "safe", p->published, p->floor, p->ordered, p->inbox,
+                p->lock, p->request.page ? p->request.page - guest.sphere->pages : -1,
+                p->request.lines, p->request.access == SPHERE_WRITE ? "write" : "read",
+                p->request.granted, p->exclusive ? ", exclusive" : "");
+    }
+}
+
+static void add_counts(SphereCounts *to, const SphereCounts *from)
+{
+    uint64_t *a = (uint64_t *)to;
+    const uint64_t *b = (const uint64_t *)from;
+
+    for (unsigned i = 0; i < sizeof(*to) / sizeof(*a); i++) {
+        a[i] += b[i];
+    }
+}
+
+static const SphereOps ops = { kick };
+
+Recording *recording_make(uint64_t seed)
+{
+    uint64_t random = seed;
+    Recording *r = g_new0(Recording, 1);
+    void *opaque[MAX_PROCESSORS] = { NULL };
+    bool ended;
+
+    memset(&guest, 0, sizeof(guest));
+    r->n_vcpus = 2 + random_below(&random, MAX_VCPUS - 1);
+    r->n_insns = 10 + random_below(&random, 60);
+    guest_memory(&r->before, &random);
+    guest.memory = r->before;
+    guest.recording = r;
+    guest.n_vcpus = r->n_vcpus;
+    guest.n_dma = random_one_in(&random, 3) ? 0 : 2 + random_below(&random, 20);
+    guest.dma_random = random_next(&random);
+    guest.sphere = sphere_new(r->n_vcpus, guest.memory.word, GUEST_SIZE, &ops);
+    for (unsigned i = 0; i <= r->n_vcpus; i++) {
+        r->stream[i].events = g_array_new(false, true, sizeof(Event));
+        r->stream[i].steps = g_array_new(false, true, sizeof(Step));
+        r->stream[i].seen = g_array_new(false, true, sizeof(Seen));
+    }
+    for (unsigned i = 0; i < r->n_vcpus; i++) {
+        Vcpu *v = &guest.vcpu[i];
+
+        r->insns[i] = g_new0(Insn, r->n_insns);
+        guest_program(r->insns[i], r->n_insns, &random);
+        v->cpu.memory = &guest.memory;
+        v->cpu.port = &port;
+        v->processor = &guest.sphere->processor[i];
+        v->stream = &r->stream[i];
+        v->random = random_next(&random);
+        opaque[i] = v;
+    }
+    ended = actors_run(r->n_vcpus + 1, actor_main, opaque, random_next(&random), dump);
+    r->after = guest.memory;
+    for (unsigned i = 0; i <= r->n_vcpus; i++) {
+        add_counts(&r->counts, &guest.sphere->processor[i].counts);
+    }
+    if (!ended) {
+        return NULL;            /* and what was allocated stays: others may use it */
+    }
+    sphere_free(guest.sphere);
+    return r;
+}
+
+void recording_free(Recording *r)
+{
+    if (!r) {
+        return;
+    }
+    for (unsigned i = 0; i <= r->n_vcpus; i++) {
+        g_array_unref(r->stream[i].events);
+        g_array_unref(r->stream[i].steps);
+        g_array_unref(r->stream[i].seen);
+    }
+    for (unsigned i = 0; i < r->n_vcpus; i++) {
+        g_free(r->insns[i]);
+    }
+    g_free(r);
+}

@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Replaying the small guest from its log, one access of one processor at a time, in
+ * any order that the log allows; and checking the log itself: a random order
+ * may hide a missing arc, vector clocks do not.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/model/recording.h"
+#include "tests/model/rules.h"
+
+typedef struct Player {
+    Cpu cpu;
+    const Stream *stream;
+    unsigned event, step, insn;
+    Position position;
+    bool begun;
+} Player;
+
+typedef struct Replay {
+    const Recording *recording;
+    Memory memory;
+    Player player[MAX_PROCESSORS];
+    uint64_t random;
+} Replay;
+
+static const Event *next_event(const Player *p)
+{
+    return p->event < p->stream->events->len ?
+           &g_array_index(p->stream->events, Event, p->event) : NULL;
+}
+
+static const Step *next_step(const Player *p)
+{
+    return p->step < p->stream->steps->len ?
+           &g_array_index(p->stream->steps, Step, p->step) : NULL;
+}
+
+/* True if it could be done. */
+static bool replay_event(Replay *r, Player *p, const Event *event)
+{
+    switch (event->kind) {
+    case EVENT_WAIT:
+        if (r->player[event->from].position < event->value) {
+            return false;
+        }
+        break;
+    case EVENT_DROP_WORD:
+        if (RULE(REPLAY_DROPS)) {
+            cpu_drop_word(&p->cpu, event->value);
+        }
+        break;
+    case EVENT_DROP_ALL:
+        if (RULE(REPLAY_DROPS)) {
+            cpu_drop_translations(&p->cpu);
+        }
+        break;
+    case EVENT_DROP_CODE:
+        if (RULE(REPLAY_DROPS)) {
+            cpu_drop_code(&p->cpu);
+        }
+        break;
+    }
+    p->event++;
+    return true;
+}
+
+static void end_step(Player *p, const Step *step)
+{
+    p->step++;
+    p->position += !step->ends_nothing;
+    p->begun = false;
+}
+
+/* One access, or one event.  False if it has to wait, or is at its end. */
+static bool advance(Replay *r, unsigned i, char **difference)
+{
+    Player *p = &r->player[i];
+    const Event *event = next_event(p);
+    const Step *step = next_step(p);
+    const Insn *insns = i < r->recording->n_vcpus ? r->recording->insns[i] : NULL;
+
+    if (!p->begun && event && event->at == p->position) {
+        if (replay_event(r, p, event)) {
+            return true;
+        }
+        if (!RULE(REPLAY_WAITS_FIRST) && insns && p->insn < r->recording->n_insns) {
+            cpu_walk_ahead(&p->cpu, &insns[p->insn]);
+        }
+        return false;
+    }
+    if (!step) {
+        return false;
+    }
+    if (!insns) {
+        for (unsigned at = step->dma_offset; at < step->dma_offset + step->dma_size; at += 8) {
+            memory_write(&r->memory, at, guest_dma_value(p->position, at));
+        }
+        end_step(p, step);
+    } else if (step->nop) {
+        end_step(p, step);
+    } else {
+        if (!p->begun) {
+            if (random_one_in(&r->random, 3)) {
+                cpu_drop_something(&p->cpu, &r->random);
+            }
+            cpu_restart(&p->cpu);
+            p->begun = true;
+        }
+        if (cpu_op(&p->cpu, &insns[p->insn]) == OP_END) {
+            if (p->cpu.state != step->state) {
+                *difference = g_strdup_printf("vCPU %u, step %" PRIu64 ", instruction %u: "
+                                              "it saw something else than when recorded",
+                                              i, p->position, p->insn);
+            }
+            p->insn++;
+            end_step(p, step);
+        }
+    }
+    return true;
+}
+
+static char *deadlock(Replay *r)
+{
+    GString *text = g_string_new("replay is stuck:");
+
+    for (unsigned i = 0; i <= r->recording->n_vcpus; i++) {
+        const Event *event = next_event(&r->player[i]);
+
+        g_string_append_printf(text, " %u at %" PRIu64, i, r->player[i].position);
+        if (event && event->kind == EVENT_WAIT) {
+            g_string_append_printf(text, " waits for %u at %" PRIu64 ";", event->from,
+                                   event->value);
+        }
+    }
+    return g_string_free(text, false);
+}
+
+static void replay_begin(Replay *r, const Recording *recording, uint64_t seed)
+{
+    memset(r, 0, sizeof(*r));
+    r->recording = recording;
+    r->memory = recording->before;
+    r->random = seed;
+    for (unsigned i = 0; i <= recording->n_vcpus; i++) {
+        r->player[i].stream = &recording->stream[i];
+        r->player[i].cpu.memory = &r->memory;
+    }
+}
+
+/*
+ * The processor that is first in a random order goes on as far as it can: that
+ * leads farther from what was recorded than to take turns.
+ */
+static bool advance_one(Replay *r, const unsigned order[], unsigned n, bool turns,
+                        char **difference)
+{
+    unsigned first = turns || random_one_in(&r->random, 16) ? random_below(&r->random, n) : 0;
+
+    for (unsigned i = 0; i < n; i++) {
+        if (advance(r, order[(first + i) % n], difference)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+char *recording_replay(const Recording *recording, uint64_t seed)
+{
+    unsigned n = recording->n_vcpus + 1;
+    unsigned order[MAX_PROCESSORS];
+    g_autofree Replay *r = g_new(Replay, 1);
+    char *difference = NULL;
+    bool turns;
+
+    replay_begin(r, recording, seed);
+    turns = random_one_in(&r->random, 3);
+    for (unsigned i = 0; i < n; i++) {
+        unsigned j = random_below(&r->random, i + 1);
+
+        order[i] = order[j];
+        order[j] = i;
+    }
+    while (!difference && advance_one(r, order, n, turns, &difference)) {
+        if (random_one_in(&r->random, 64)) {
+            unsigned a = random_below(&r->random, n), b = random_below(&r->random, n), c = order[a];
+
+            order[a] = order[b];
+            order[b] = c;
+        }
+    }
+    for (unsigned i = 0; i < n && !difference; i++) {
+        if (next_step(&r->player[i])) {
+            difference = deadlock(r);
+        }
+    }
+    if (!difference && memcmp(r->memory.word, recording->after.word, sizeof(r->memory.word))) {
+        difference = g_strdup("memory is not the same at the end");
+    }
+    return difference;
+}
+
+/* --- the log itself ----------------------------------------------------------------- */
+
+typedef unsigned Clock[MAX_PROCESSORS];     /* steps of each that have ended */
+
+typedef struct Access {
+    unsigned processor, step;
+} Access;
+
+typedef struct Order {
+    const Recording *recording;
+    Clock *clock[MAX_PROCESSORS];           /* for each step: what comes before it */
+    GHashTable *writers;                    /* of (word, version): Access */
+} Order;
+
+static uint64_t key_of(uint32_t word, uint32_t version)
+{
+    return (uint64_t)word << 32 | version;
+}
+
+static bool comes_before(const Order *o, Access a, Access b)
+{
+    return a.processor == b.processor ? a.step <= b.step :
+           o->clock[b.processor][b.step][a.processor] > a.step;
+}
+
+/* Clocks of all steps, along the waits; false if these have a cycle. */
+static bool make_clocks(Order *o)
+{
+    unsigned n = o->recording->n_vcpus + 1;
+    unsigned step[MAX_PROCESSORS] = { 0 }, event[MAX_PROCESSORS] = { 0 };
+    Clock now[MAX_PROCESSORS] = { { 0 } };
+    bool moved = true, all = true;
+
+    while (moved) {
+        moved = false;
+        for (unsigned i = 0; i < n; i++) {
+            const Stream *stream = &o->recording->stream[i];
+            const Event *e = &g_array_index(stream->events, Event, event[i]);
+
+            if (event[i] < stream->events->len && e->at == step[i]) {
+                if (e->kind == EVENT_WAIT) {
+                    if (step[e->from] < e->value) {
+                        continue;
+                    }
+                    for (unsigned j = 0; e->value && j < n; j++) {
+                        now[i][j] = MAX(now[i][j], o->clock[e->from][e->value - 1][j]);
+                    }
+                    now[i][e->from] = MAX(now[i][e->from], e->value);
+                }
+                event[i]++;
+                moved = true;
+            } else if (step[i] < stream->steps->len) {
+                now[i][i] = step[i];
+                memcpy(o->clock[i][step[i]], now[i], sizeof(now[i]));
+                step[i]++;
+                moved = true;
+            }
+        }
+    }
+    for (unsigned i = 0; i < n; i++) {
+        all = all && step[i] == o->recording->stream[i].steps->len;
+    }
+    return all;
+}
+
+static const Seen *seen_of(const Stream *stream, unsigned step, unsigned *n)
+{
+    const Step *s = &g_array_index(stream->steps, Step, step);
+
+    *n = s->n_seen;
+    return s->n_seen ? &g_array_index(stream->seen, Seen, s->first_seen) : NULL;
+}
+
+static char *unordered(const char *what, Access a, Access b, const Seen *seen)
+{
+    return g_strdup_printf("%s: %u:%u is not before %u:%u (word %#x, version %u)", what,
+                           a.processor, a.step, b.processor, b.step, seen->word * 8,
+                           seen->version);
+}
+
+/* @here is what saw @seen: after the write of that version, before the next one. */
+static char *check_access(const Order *o, Access here, const Seen *seen)
+{
+    uint64_t key = key_of(seen->word, seen->version - seen->write);
+    uint64_t next = key_of(seen->word, seen->version + 1);
+    const Access *before = g_hash_table_lookup(o->writers, &key);
+    const Access *after = g_hash_table_lookup(o->writers, &next);
+
+    if (before && !comes_before(o, *before, here)) {
+        return unordered(seen->write ? "write and write" : "write and read", *before, here, seen);
+    }
+    if (after && !comes_before(o, here, *after)) {
+        return unordered(seen->write ? "write and write" : "read and write", here, *after, seen);
+    }
+    return NULL;
+}
+
+char *recording_check_order(const Recording *recording)
+{
+    Order o = { .recording = recording };
+    unsigned n = recording->n_vcpus + 1;
+    char *trouble = NULL;
+    unsigned n_seen;
+
+    o.writers = g_hash_table_new_full(g_int64_hash, g_int64_equal, g_free, g_free);
+    for (unsigned i = 0; i < n; i++) {
+        const Stream *stream = &recording->stream[i];
+
+        o.clock[i] = g_new0(Clock, stream->steps->len + 1);
+        for (unsigned s = 0; s < stream->steps->len; s++) {
+            const Seen *seen = seen_of(stream, s, &n_seen);
+
+            for (unsigned k = 0; k < n_seen; k++) {
+                if (seen[k].write) {
+                    uint64_t key = key_of(seen[k].word, seen[k].version);
+                    Access access = { i, s };
+
+                    g_hash_table_insert(o.writers, g_memdup2(&key, sizeof(key)),
+                                        g_memdup2(&access, sizeof(access)));
+                }
+            }
+        }
+    }
+    if (!make_clocks(&o)) {
+        trouble = g_strdup("the arcs have a cycle, or lead nowhere");
+    }
+    for (unsigned i = 0; i < n && !trouble; i++) {
+        for (unsigned s = 0; s < recording->stream[i].steps->len && !trouble; s++) {
+            const Seen *seen = seen_of(&recording->stream[i], s, &n_seen);
+
+            for (unsigned k = 0; k < n_seen && !trouble; k++) {
+                trouble = check_access(&o, (Access){ i, s }, &seen[k]);
+            }
+        }
+    }
+    for (unsigned i = 0; i < n; i++) {
+        g_free(o.clock[i]);
+    }
+    g_hash_table_unref(o.writers);
+    return trouble;
+}
+
+/* --- for people ----------------------------------------------------------------------- */
+
+void recording_print(const Recording *recording)
+{
+    static const char *const names[] = { "wait for", "drop word", "drop all", "drop code" };
+
+    for (unsigned i = 0; i <= recording->n_vcpus; i++) {
+        const Stream *stream = &recording->stream[i];
+        unsigned e = 0, n;
+
+        for (unsigned s = 0; s < stream->steps->len; s++) {
+            const Step *step = &g_array_index(stream->steps, Step, s);
+            const Seen *seen = seen_of(stream, s, &n);
+
+            for (; e < stream->events->len; e++) {
+                const Event *event = &g_array_index(stream->events, Event, e);
+
+                if (event->at > s) {
+                    break;
+                }
+                printf("# %u:%u %s %u:%#" PRIx64 "\n", i, s, names[event->kind], event->from,
+                       event->value);
+            }
+            printf("# %u:%u %s", i, s, step->nop ? "nop" : "");
+            for (unsigned k = 0; k < MIN(n, 12); k++) {
+                printf(" %s %#x.%u", seen[k].write ? "write" : "read", seen[k].word * 8,
+                       seen[k].version);
+            }
+            printf("\n");
+        }
+    }
+}

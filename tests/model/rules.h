@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The rules of the protocol that the tester can break, one at a time, to show that
+ * it would notice.  SPHERE_RULE(name) in the sphere, and RULE(name) in the
+ * tester, is false when that rule is broken.
+ */
+#ifndef TESTS_RULES_H
+#define TESTS_RULES_H
+
+#define RULES(rule) \
+    rule(ORDERED, "an abandoned step that acquired something is a step") \
+    rule(RESERVE, "the first asker reserves what it asks for") \
+    rule(TAKE_ARC, "who takes a line comes after who held it") \
+    rule(WRITER_ARC, "who gets a line comes after its last writer") \
+    rule(OLD_IMPLIES_NOTHING, "old sources imply nothing") \
+    rule(DROP_TABLE, "who writes a table word makes others drop translations") \
+    rule(DROP_CODE, "who writes code makes others forget theirs") \
+    rule(PROTECT, "a page with copies has no write bits") \
+    rule(DEPOSIT, "who left T comes before later changes") \
+    rule(DROPS_TAKEN, "translations are dropped before the next step") \
+    rule(REPLAY_DROPS, "replay drops translations where recording did") \
+    rule(REPLAY_WAITS_FIRST, "replay walks after all waits of the step") \
+    rule(FAULT_IS_STEP, "a fault is a step") \
+    rule(OWN_ALL_FIRST, "an instruction owns all its lines before its first store") \
+    rule(NOT_TAKEN_RUNNING, "nobody takes from who runs")
+
+enum {
+    RULE_NONE,
+#define RULE_ENUM(name, text) RULE_##name,
+    RULES(RULE_ENUM)
+};
+
+extern int broken_rule;
+
+#define RULE(name) (broken_rule != RULE_##name)
+#define SPHERE_RULE(name) RULE(name)
+
+#endif
