@@ -420,23 +420,24 @@ static bool grant_or_reserve(Processor *p, SpherePage *page)
 /* Somebody became safe: look again at what @p waits for. */
 static void serve(Processor *p)
 {
-    SpherePage *page = __atomic_load_n(&p->request.page, __ATOMIC_ACQUIRE);
+    SpherePage *page = __atomic_load_n(&p->request.page, __ATOMIC_RELAXED);
     bool granted;
 
     if (!page) {
         return;
     }
     sphere_lock(&page->lock);
-    if (!p->request.active || p->request.page != page) {
+    /* It is this page only as long as the request waits, and we have the lock. */
+    if (__atomic_load_n(&p->request.page, __ATOMIC_RELAXED) != page) {
         sphere_unlock(&page->lock);
         return;
     }
     granted = grant_or_reserve(p, page);
     if (granted) {
-        p->request.active = false;
+        __atomic_store_n(&p->request.page, NULL, __ATOMIC_RELAXED);
         sphere_lock(&p->lock);
         p->running = true;
-        if (p->inbox) {
+        if (sphere_asked(p)) {
             p->sphere->ops->kick(p);
         }
         __atomic_store_n(&p->request.granted, 1, __ATOMIC_RELEASE);
@@ -502,21 +503,26 @@ static SphereAnswer ask(Processor *p, SpherePage *page)
 {
     bool granted;
 
-    g_assert(!p->request.active);
+    g_assert(!p->request.page);
     p->counts.misses++;
     p->request.dropped = 0;
     __atomic_store_n(&p->request.granted, 0, __ATOMIC_RELAXED);
-    __atomic_store_n(&p->request.page, page, __ATOMIC_RELEASE);
     widen(p, page);
-    while (!(granted = grant_or_reserve(p, page)) && p->exclusive) {
+    /* First: whoever is asked serves this as soon as it is safe. */
+    __atomic_store_n(&p->request.page, page, __ATOMIC_RELAXED);
+    granted = grant_or_reserve(p, page);
+    while (!granted && p->exclusive) {
         /* No vCPU runs, so DMA does; it ends soon, and waits for nobody. */
+        __atomic_store_n(&p->request.page, NULL, __ATOMIC_RELAXED);
         sphere_unlock(&page->lock);
         sphere_yield();
         sphere_lock(&page->lock);
+        granted = grant_or_reserve(p, page);
     }
-    if (!granted) {
+    if (granted) {
+        __atomic_store_n(&p->request.page, NULL, __ATOMIC_RELAXED);
+    } else {
         p->counts.asked++;
-        p->request.active = true;
     }
     sphere_unlock(&page->lock);
     return granted ? SPHERE_GRANTED : SPHERE_ASKED;

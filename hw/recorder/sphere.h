@@ -104,9 +104,8 @@ struct Processor {
 
     /* Its one request; under the lock of the request's page. */
     struct {
-        bool active;
         int granted;            /* futex; also under the processor's lock */
-        SpherePage *page;
+        SpherePage *page;       /* NULL: it does not wait */
         uint64_t lines;         /* a bit for each */
         SphereAccess access;
         unsigned word, last_word;   /* what is accessed, in words of the page */

@@ -259,7 +259,7 @@ static void dma_write(void)
     if (!guest.n_dma) {
         return;
     }
-    guest.n_dma--;
+    __atomic_fetch_sub(&guest.n_dma, 1, __ATOMIC_RELAXED);
     guest_dma_range(&guest.dma_random, &step.dma_offset, &step.dma_size);
     sphere_run(p);
     if (sphere_acquire(p, step.dma_offset, step.dma_size, SPHERE_WRITE) == SPHERE_ASKED) {
