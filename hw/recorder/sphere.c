@@ -292,6 +292,10 @@ static void reserve(Processor *p, SpherePage *page)
 {
     unsigned i;
 
+    if (!page->lines && p->request.lines != ALL_LINES) {
+        /* Nobody has the page, but there are copies: only these lines, or nobody frees the rest. */
+        split(p->sphere, page);
+    }
     FOREACH_LINE(i, distinct(page, p->request.lines)) {
         line_of(page, i)->reserved = p->index + 1;
     }
