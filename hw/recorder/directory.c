@@ -84,10 +84,9 @@ uint8_t line_revoke(Line *line, unsigned from, Position position, SphereAccess a
     return 0;
 }
 
-uint8_t line_grant(Line *line, unsigned to, SphereAccess asked)
+uint8_t line_grant(Line *line, unsigned to, SphereAccess asked, SphereAccess access)
 {
     bool held = line->holders & LINE_BIT(to);
-    SphereAccess access = line_effective(line, to, asked);
     const Transition *t = &transitions[line->state][access];
 
     g_assert(line_blockers(line, to, access) == 0);

@@ -44,9 +44,12 @@ struct SpherePage {
 uint32_t line_blockers(const Line *line, unsigned by, SphereAccess access);
 /* @from is safe at @position and gives way; returns what is left of its L1 byte. */
 uint8_t line_revoke(Line *line, unsigned from, Position position, SphereAccess access);
-/* Nobody is in the way; returns the L1 byte, but for protection of the page. */
-uint8_t line_grant(Line *line, unsigned to, SphereAccess asked);
-/* What @by gets: a migratory line is owned at the read. */
+/*
+ * Nobody is in the way; returns the L1 byte, but for protection of the page.
+ * @access is what it gets, be it more than it @asked for.
+ */
+uint8_t line_grant(Line *line, unsigned to, SphereAccess asked, SphereAccess access);
+/* What @by may get: a migratory line is owned at the read. */
 SphereAccess line_effective(const Line *line, unsigned by, SphereAccess access);
 
 /* A page that is held as a whole, as 64 lines; returns how many bytes that takes. */

@@ -20,6 +20,11 @@
 #include "hw/recorder/sphere-lock.h"
 #include "hw/recorder/sphere.h"
 
+/* tests/model breaks one rule at a time, to see whether its tester notices. */
+#ifndef SPHERE_RULE
+#define SPHERE_RULE(name) true
+#endif
+
 #define ALL_LINES UINT64_MAX
 /* Misses of one processor on lines of one other, after which the page moves. */
 #define STREAK 4
@@ -250,6 +255,17 @@ static void split(Sphere *sphere, SpherePage *page)
     __atomic_fetch_add(&sphere->lines_bytes, page_split(page), __ATOMIC_RELAXED);
 }
 
+/*
+ * What @p gets of a line it asks for.  Nothing migrates while there are copies:
+ * there are no write bits to save a miss for, and who runs code must stay a
+ * reader of every line of it, or later writers of that line do not come after it.
+ */
+static SphereAccess effective(const Processor *p, const SpherePage *page, const Line *line)
+{
+    return page->protected && SPHERE_RULE(NO_MIGRATION) ? p->request.access :
+           line_effective(line, p->index, p->request.access);
+}
+
 /* Who is in the way of @p's request, and for whom is it reserved? */
 static uint32_t blockers(Processor *p, SpherePage *page, uint32_t *reservers)
 {
@@ -260,8 +276,7 @@ static uint32_t blockers(Processor *p, SpherePage *page, uint32_t *reservers)
     FOREACH_LINE(i, distinct(page, p->request.lines)) {
         Line *line = line_of(page, i);
 
-        in_the_way |= line_blockers(line, p->index,
-                                    line_effective(line, p->index, p->request.access));
+        in_the_way |= line_blockers(line, p->index, effective(p, page, line));
         if (line->reserved && line->reserved != p->index + 1) {
             *reservers |= LINE_BIT(line->reserved - 1);
         }
@@ -276,7 +291,7 @@ static void take(Processor *p, SpherePage *page, Processor *from)
 
     FOREACH_LINE(i, distinct(page, p->request.lines)) {
         Line *line = line_of(page, i);
-        SphereAccess access = line_effective(line, p->index, p->request.access);
+        SphereAccess access = effective(p, page, line);
 
         if (line_blockers(line, p->index, access) & LINE_BIT(from->index)) {
             set_l1(from, page, i, line_revoke(line, from->index, from->published, access));
@@ -360,7 +375,8 @@ static void grant(Processor *p, SpherePage *page)
         if (line->writer) {
             order_after_position(p, line->writer - 1, line->written);
         }
-        set_l1(p, page, i, line_grant(line, p->index, p->request.access));
+        set_l1(p, page, i, line_grant(line, p->index, p->request.access,
+                                      effective(p, page, line)));
     }
     if (p->request.table || p->request.code) {
         protect(p, page);

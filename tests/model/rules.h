@@ -22,7 +22,7 @@
     rule(REPLAY_WAITS_FIRST, "replay walks after all waits of the step") \
     rule(FAULT_IS_STEP, "a fault is a step") \
     rule(OWN_ALL_FIRST, "an instruction owns all its lines before its first store") \
-    rule(NOT_TAKEN_RUNNING, "nobody takes from who runs")
+    rule(NO_MIGRATION, "nothing migrates in a page with copies")
 
 enum {
     RULE_NONE,
