@@ -134,74 +134,103 @@ static void add_store(Insn *insn, uint32_t at)
     add(insn, OP_STORE, false, at);
 }
 
-static void guest_insn(Insn *insn, uint64_t *random)
+typedef enum InsnKind {
+    INSN_LOAD, INSN_STORE, INSN_TWO_LOADS, INSN_COPY, INSN_PAIR, INSN_ATOMIC, INSN_WIDE,
+    INSN_TABLE_STORE, INSN_TABLE_LOAD, INSN_CODE_STORE, INSN_FLUSH, INSN_DEVICE, INSN_KINDS
+} InsnKind;
+
+static void guest_insn(Insn *insn, InsnKind kind, unsigned fetches, uint64_t *random)
 {
     unsigned word = random_below(random, 2) * 8;
     uint32_t a = data_offset(random), b = data_offset(random);
 
     memset(insn, 0, sizeof(*insn));
     insn->salt = random_next(random);
-    if (random_one_in(random, 3)) {
+    if (random_below(random, 4) < fetches) {
         add(insn, OP_FETCH, false, random_below(random, GUEST_CODE));
     }
-    switch (random_below(random, 20)) {
-    case 0 ... 4:
+    switch (kind) {
+    case INSN_LOAD:
         add_walk(insn, random);
         add(insn, OP_LOAD, true, word);
         break;
-    case 5 ... 6:
+    case INSN_STORE:
         add_walk(insn, random);
         add(insn, OP_OWN, true, word);
         add(insn, OP_STORE, true, word);
         break;
-    case 7:
+    case INSN_TWO_LOADS:
         add(insn, OP_LOAD, false, a);
         add(insn, OP_LOAD, false, b);
         break;
-    case 8 ... 9:               /* a copy: the store depends on the load */
+    case INSN_COPY:             /* the store depends on the load */
         add(insn, OP_LOAD, false, a);
         add_store(insn, b);
         break;
-    case 10 ... 11:             /* a pair */
+    case INSN_PAIR:
         add(insn, OP_OWN, false, a);
         add(insn, OP_OWN, false, b);
         add(insn, OP_STORE, false, a);
         add(insn, OP_STORE, false, b);
         break;
-    case 12 ... 13:             /* an atomic */
+    case INSN_ATOMIC:
         add(insn, OP_OWN, false, a);
         add(insn, OP_LOAD, false, a);
         add(insn, OP_STORE, false, a);
         break;
-    case 14:                    /* across two lines */
+    case INSN_WIDE:             /* across two lines */
         a = (a & ~63) + 56;
         add_store(insn, a);
         insn->op[insn->n - 2].wide = insn->op[insn->n - 1].wide = true;
         break;
-    case 15 ... 16:
+    case INSN_TABLE_STORE:
         add_store(insn, table_offset(random));
         break;
-    case 17:
+    case INSN_TABLE_LOAD:
         add(insn, OP_LOAD, false, table_offset(random));
         break;
-    case 18:
-        if (random_one_in(random, 2)) {
-            add_store(insn, code_offset(random_below(random, GUEST_CODE)));
-        } else {
-            add(insn, OP_FLUSH, false, 0);
-        }
+    case INSN_CODE_STORE:
+        add_store(insn, code_offset(random_below(random, GUEST_CODE)));
         break;
-    case 19:
+    case INSN_FLUSH:
+        add(insn, OP_FLUSH, false, 0);
+        break;
+    case INSN_DEVICE:
         insn->n = 0;            /* it must not have touched memory */
         add(insn, OP_DEVICE, false, 0);
         break;
+    case INSN_KINDS:
+        g_assert_not_reached();
     }
 }
 
-void guest_program(Insn *insns, unsigned n, uint64_t *random)
+/* What is rare in one program is common in another. */
+void guest_mix(Mix *mix, uint64_t *random)
 {
+    static const unsigned weights[] = { 0, 0, 0, 1, 1, 2, 4, 10 };
+
+    mix->fetches = random_below(random, 4);
+    mix->sum = 0;
+    for (unsigned i = 0; i < INSN_KINDS; i++) {
+        mix->weight[i] = weights[random_below(random, G_N_ELEMENTS(weights))];
+        mix->sum += mix->weight[i];
+    }
+    if (!mix->sum) {
+        mix->sum = mix->weight[INSN_LOAD] = 1;
+    }
+}
+
+void guest_program(Insn *insns, unsigned n, const Mix *mix, uint64_t *random)
+{
+    G_STATIC_ASSERT(INSN_KINDS <= GUEST_MAX_KINDS);
     for (unsigned i = 0; i < n; i++) {
-        guest_insn(&insns[i], random);
+        unsigned choice = random_below(random, mix->sum);
+        InsnKind kind = 0;
+
+        while (choice >= mix->weight[kind]) {
+            choice -= mix->weight[kind++];
+        }
+        guest_insn(&insns[i], kind, mix->fetches, random);
     }
 }
 

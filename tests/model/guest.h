@@ -22,6 +22,7 @@
 #define GUEST_VIRTUAL 8         /* addresses that can be translated */
 #define GUEST_CODE 6            /* words of code */
 #define GUEST_MAX_OPS 9
+#define GUEST_MAX_KINDS 16
 #define GUEST_NOWHERE UINT32_MAX
 
 typedef enum OpKind {
@@ -47,6 +48,12 @@ typedef struct Insn {
     Op op[GUEST_MAX_OPS];
     uint64_t salt;              /* of what it stores */
 } Insn;
+
+/* How often which kind of instruction occurs. */
+typedef struct Mix {
+    unsigned weight[GUEST_MAX_KINDS], sum;
+    unsigned fetches;           /* of 4 instructions */
+} Mix;
 
 /* What an access saw: the word's version, a write's being the one it made. */
 typedef struct Seen {
@@ -100,7 +107,8 @@ typedef enum OpResult {
     OP_END,                     /* the step has ended */
 } OpResult;
 
-void guest_program(Insn *insns, unsigned n, uint64_t *random);
+void guest_mix(Mix *mix, uint64_t *random);
+void guest_program(Insn *insns, unsigned n, const Mix *mix, uint64_t *random);
 void guest_memory(Memory *memory, uint64_t *random);
 /* A range that DMA may write; about anything. */
 void guest_dma_range(uint64_t *random, uint32_t *offset, unsigned *size);

@@ -12,8 +12,6 @@
 #include "tests/model/recording.h"
 #include "tests/model/rules.h"
 
-#define FEW_TRIES 3
-
 typedef struct Vcpu {
     Cpu cpu;                    /* first: ports get this */
     Processor *processor;
@@ -30,6 +28,7 @@ static struct {
     Memory memory __attribute__((aligned(64)));
     unsigned n_vcpus;
     Vcpu vcpu[MAX_VCPUS];
+    unsigned few_tries;         /* before exclusive execution */
     uint64_t dma_random;
     unsigned n_dma;
     Position dma_position;
@@ -352,7 +351,7 @@ static void step(Vcpu *v, const Insn *insn)
 {
     for (unsigned tries = 0; !try(v, insn); tries++) {
         wait_for_line(v);
-        if (tries == FEW_TRIES) {
+        if (tries == guest.few_tries) {
             step_exclusively(v, insn);
             return;
         }
@@ -435,15 +434,19 @@ Recording *recording_make(uint64_t seed)
     uint64_t random = seed;
     Recording *r = g_new0(Recording, 1);
     void *opaque[MAX_PROCESSORS] = { NULL };
-    bool ended;
+    Mix mix;
+    bool alike, ended;
 
     memset(&guest, 0, sizeof(guest));
     r->n_vcpus = 2 + random_below(&random, MAX_VCPUS - 1);
     r->n_insns = 10 + random_below(&random, 60);
     guest_memory(&r->before, &random);
+    guest_mix(&mix, &random);
+    alike = random_one_in(&random, 2);
     guest.memory = r->before;
     guest.recording = r;
     guest.n_vcpus = r->n_vcpus;
+    guest.few_tries = random_below(&random, 6);
     guest.n_dma = random_one_in(&random, 3) ? 0 : 2 + random_below(&random, 20);
     guest.dma_random = random_next(&random);
     guest.sphere = sphere_new(r->n_vcpus, guest.memory.word, GUEST_SIZE, &ops);
@@ -456,7 +459,10 @@ Recording *recording_make(uint64_t seed)
         Vcpu *v = &guest.vcpu[i];
 
         r->insns[i] = g_new0(Insn, r->n_insns);
-        guest_program(r->insns[i], r->n_insns, &random);
+        if (!alike) {
+            guest_mix(&mix, &random);
+        }
+        guest_program(r->insns[i], r->n_insns, &mix, &random);
         v->cpu.memory = &guest.memory;
         v->cpu.port = &port;
         v->processor = &guest.sphere->processor[i];
