@@ -28,6 +28,12 @@ typedef struct Line {
     bool unwritten : 1;         /* owned at a read, and no store seen since */
 } Line;
 
+/* What a processor had to do with T of a page. */
+typedef struct TableUse {
+    uint32_t epoch;             /* its own when it entered; 0: it has left, and that is known */
+    Position left;              /* all uses before it left lie before; 0: there were none */
+} TableUse;
+
 struct SpherePage {
     int lock;
     bool protected;             /* copies may exist: no write bits */
@@ -35,7 +41,7 @@ struct SpherePage {
     uint8_t streak;             /* how many in a row were like that */
     uint8_t moves;              /* of the whole page, log2 of what they cost now */
     uint32_t code;              /* who runs code from here (I) */
-    uint32_t *table_epoch;      /* of each processor, when it last entered T; 0: never */
+    TableUse *tables;           /* T, of each processor; NULL: of nobody yet */
     Line whole;                 /* all lines, as long as there are none */
     Line *lines;
 };

@@ -61,7 +61,7 @@ void sphere_free(Sphere *sphere)
     }
     for (uint64_t i = 0; i < sphere->size >> SPHERE_PAGE_SHIFT; i++) {
         g_free(sphere->pages[i].lines);
-        g_free(sphere->pages[i].table_epoch);
+        g_free(sphere->pages[i].tables);
     }
     for (unsigned i = 0; i < sphere->n_processors; i++) {
         g_free(sphere->processor[i].l1);
@@ -131,8 +131,8 @@ void sphere_arcs(Processor *p, void (*emit)(Processor *, unsigned, Position, voi
 
 static bool in_table(const Processor *p, const SpherePage *page)
 {
-    return page->table_epoch &&
-           page->table_epoch[p->index] == __atomic_load_n(&p->epoch, __ATOMIC_ACQUIRE);
+    return page->tables &&
+           page->tables[p->index].epoch == __atomic_load_n(&p->epoch, __ATOMIC_ACQUIRE);
 }
 
 /*
@@ -143,7 +143,7 @@ static bool changes_table(const Processor *p, const SpherePage *page)
 {
     const uint64_t *words = (const uint64_t *)(p->sphere->memory + page_offset(p->sphere, page));
 
-    for (unsigned i = p->request.word; page->table_epoch && i <= p->request.last_word; i++) {
+    for (unsigned i = p->request.word; page->tables && i <= p->request.last_word; i++) {
         if (__atomic_load_n(&words[i], __ATOMIC_RELAXED)) {
             return true;
         }
@@ -158,17 +158,32 @@ static uint32_t copy_holders(Processor *p, SpherePage *page)
 
     if (changes_table(p, page)) {
         for (unsigned i = 0; i < p->sphere->n_processors; i++) {
-            Processor *other = &p->sphere->processor[i];
-
-            if (in_table(other, page)) {
+            if (in_table(&p->sphere->processor[i], page)) {
                 holders |= LINE_BIT(i) & ~p->request.dropped;
-            } else if (page->table_epoch[i]) {
-                /* It has left, but what it did must still come before (holes.md 5). */
-                order_after_position(p, i, __atomic_load_n(&other->epoch_began, __ATOMIC_RELAXED));
             }
         }
     }
     return holders & ~LINE_BIT(p->index);
+}
+
+/*
+ * Who has left T of @page dropped its translations by itself, but what it did with
+ * them must still come before what @p is going to change (holes.md 5).
+ */
+static void order_after_left(Processor *p, SpherePage *page)
+{
+    for (unsigned i = 0; page->tables && i < p->sphere->n_processors; i++) {
+        const Processor *other = &p->sphere->processor[i];
+        TableUse *use = &page->tables[i];
+
+        if (use->epoch && !in_table(other, page)) {
+            use->left = __atomic_load_n(&other->epoch_began, __ATOMIC_RELAXED);
+            use->epoch = 0;
+        }
+        if (use->left && SPHERE_RULE(DEPOSIT)) {
+            order_after_position(p, i, use->left);
+        }
+    }
 }
 
 /* @from is safe, and locked.  It drops its copies itself, before it runs again. */
@@ -319,7 +334,7 @@ static void reserve(Processor *p, SpherePage *page)
 /* Do copies of the page still exist?  If not, stores need not be seen. */
 static void unprotect_if_unused(Processor *p, SpherePage *page)
 {
-    for (unsigned i = 0; page->table_epoch && i < p->sphere->n_processors; i++) {
+    for (unsigned i = 0; page->tables && i < p->sphere->n_processors; i++) {
         if (in_table(&p->sphere->processor[i], page)) {
             return;
         }
@@ -344,10 +359,10 @@ static void protect(Processor *p, SpherePage *page)
         page->code |= LINE_BIT(p->index);
     }
     if (p->request.table) {
-        if (!page->table_epoch) {
-            page->table_epoch = g_new0(uint32_t, p->sphere->n_processors);
+        if (!page->tables) {
+            page->tables = g_new0(TableUse, p->sphere->n_processors);
         }
-        page->table_epoch[p->index] = p->epoch;
+        page->tables[p->index].epoch = p->epoch;
     }
 }
 
@@ -356,8 +371,14 @@ static void grant(Processor *p, SpherePage *page)
 {
     unsigned i;
 
-    if (p->request.access == SPHERE_WRITE && page->protected) {
-        unprotect_if_unused(p, page);
+    if (p->request.access == SPHERE_WRITE) {
+        if (page->protected) {
+            unprotect_if_unused(p, page);
+        }
+        /* With a write bit it may change any word of the line, and nobody sees it. */
+        if (!page->protected || changes_table(p, page)) {
+            order_after_left(p, page);
+        }
     }
     FOREACH_LINE(i, distinct(page, p->request.lines)) {
         Line *line = line_of(page, i);
