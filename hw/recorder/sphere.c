@@ -342,17 +342,18 @@ static void unprotect_if_unused(Processor *p, SpherePage *page)
     page->protected = page->code != 0;
 }
 
+/*
+ * @p is going to keep copies: it must not store unseen to where they come from.  A
+ * write bit that another has does no harm: @p cannot read that line before it is gone.
+ */
 static void protect(Processor *p, SpherePage *page)
 {
     unsigned i;
 
-    if (!page->protected) {
-        page->protected = true;
-        /* Only @p itself can have write bits: the lines are granted to it. */
-        FOREACH_LINE(i, distinct(page, ALL_LINES)) {
-            if (line_of(page, i)->holders & LINE_BIT(p->index)) {
-                set_l1(p, page, i, L1_READ);
-            }
+    page->protected = true;
+    FOREACH_LINE(i, distinct(page, ALL_LINES)) {
+        if (line_of(page, i)->holders & LINE_BIT(p->index) && SPHERE_RULE(PROTECT)) {
+            set_l1(p, page, i, L1_READ);
         }
     }
     if (p->request.code) {
@@ -610,8 +611,7 @@ SphereAnswer sphere_enter_table(Processor *p, uint64_t offset)
         sphere_unlock(&page->lock);
         return SPHERE_GRANTED;
     }
-    /* The first to enter takes the write bits from all others. */
-    return enter(p, page, page->protected ? lines_of(offset, 1) : ALL_LINES, true, false);
+    return enter(p, page, lines_of(offset, 1), true, false);
 }
 
 SphereAnswer sphere_enter_code(Processor *p, uint64_t offset)

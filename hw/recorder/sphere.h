@@ -178,8 +178,8 @@ SphereAnswer sphere_acquire(Processor *processor, uint64_t offset, unsigned size
 
 /*
  * Copies that are not in the L1 (design 3.5).  The processor is about to keep a
- * translation made from this page (T), or to run code from it (I).  From then on
- * nobody has the page's write bits, and every store to it comes to
+ * translation made from this line (T), or to run code from its page (I).  From then
+ * on nobody gets write bits of that page, and every store to a line that it has read comes to
  * sphere_acquire(), which makes the other holders drop their copies.
  */
 SphereAnswer sphere_enter_table(Processor *processor, uint64_t offset);
