@@ -318,14 +318,42 @@ static void take(Processor *p, SpherePage *page, Processor *from)
     order_after(p, from);
 }
 
+/*
+ * Only who is exclusive passes one for whom lines are reserved.  What that one took
+ * already, and made others drop, was in vain: this one comes after all that instead.
+ */
+static void pass(Processor *p, SpherePage *page)
+{
+    unsigned i;
+
+    FOREACH_LINE(i, distinct(page, p->request.lines)) {
+        unsigned reserved = line_of(page, i)->reserved;
+
+        if (reserved && reserved != p->index + 1) {
+            Processor *reserver = &p->sphere->processor[reserved - 1];
+
+            for (unsigned j = 0; j < p->sphere->n_processors; j++) {
+                if (reserver->sources & LINE_BIT(j) && SPHERE_RULE(PASS_ARCS)) {
+                    order_after_position(p, j, reserver->source[j]);
+                }
+            }
+            reserver->request.dropped = 0;
+        }
+    }
+}
+
 static void reserve(Processor *p, SpherePage *page)
 {
     unsigned i;
 
+    if (!SPHERE_RULE(RESERVE)) {
+        return;
+    }
     if (!page->lines && p->request.lines != ALL_LINES) {
         /* Nobody has the page, but there are copies: only these lines, or nobody frees the rest. */
         split(p->sphere, page);
     }
+    pass(p, page);
     FOREACH_LINE(i, distinct(page, p->request.lines)) {
         line_of(page, i)->reserved = p->index + 1;
     }
@@ -381,20 +409,11 @@ static void grant(Processor *p, SpherePage *page)
             order_after_left(p, page);
         }
     }
+    pass(p, page);
     FOREACH_LINE(i, distinct(page, p->request.lines)) {
         Line *line = line_of(page, i);
 
-        if (line->reserved && line->reserved != p->index + 1) {
-            /* Taken past who waits for it, with all that this one had got. */
-            Processor *reserver = &p->sphere->processor[line->reserved - 1];
-
-            for (unsigned j = 0; j < p->sphere->n_processors; j++) {
-                if (reserver->sources & LINE_BIT(j)) {
-                    order_after_position(p, j, reserver->source[j]);
-                }
-            }
-        }
-        if (line->writer) {
+        if (line->writer && SPHERE_RULE(WRITER_ARC)) {
             order_after_position(p, line->writer - 1, line->written);
         }
         set_l1(p, page, i, line_grant(line, p->index, p->request.access,
@@ -450,7 +469,7 @@ static bool grant_or_reserve(Processor *p, SpherePage *page)
     if (!take_or_ask(p, page, behind ? reservers : in_the_way, behind) ||
         (p->request.access == SPHERE_WRITE && page->protected &&
          !take_or_ask(p, page, copy_holders(p, page), false))) {
-        if (!reservers) {
+        if (!behind) {
             reserve(p, page);
         }
         return false;

@@ -12,6 +12,7 @@
     rule(RESERVE, "the first asker reserves what it asks for") \
     rule(TAKE_ARC, "who takes a line comes after who held it") \
     rule(WRITER_ARC, "who gets a line comes after its last writer") \
+    rule(PASS_ARCS, "who passes a reservation comes after what was taken for it") \
     rule(OLD_IMPLIES_NOTHING, "old sources imply nothing") \
     rule(DROP_TABLE, "who writes a table word makes others drop translations") \
     rule(DROP_CODE, "who writes code makes others forget theirs") \
