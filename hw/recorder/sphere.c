@@ -648,13 +648,16 @@ SphereAnswer sphere_enter_code(Processor *p, uint64_t offset)
 
 /* --- running and safe ----------------------------------------------------------- */
 
+/* In turns: the first is granted, the second reserves, so the last must not always be the same. */
 static void serve_inbox(Processor *p)
 {
     uint32_t inbox = __atomic_exchange_n(&p->inbox, 0, __ATOMIC_RELAXED);
 
-    for (unsigned i = 0; inbox; i++, inbox >>= 1) {
-        if (inbox & 1) {
-            serve(&p->sphere->processor[i]);
+    for (unsigned n = p->sphere->n_processors, i = 1; inbox && i < n; i++) {
+        unsigned next = (p->index + i) % n;
+
+        if (inbox & LINE_BIT(next)) {
+            serve(&p->sphere->processor[next]);
         }
     }
 }
