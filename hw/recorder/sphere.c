@@ -90,6 +90,15 @@ static uint64_t page_offset(const Sphere *sphere, const SpherePage *page)
 
 /* --- arcs (FDR, section 4.2) -------------------------------------------------- */
 
+static void imply(Processor *to, const Processor *from)
+{
+    for (unsigned i = 0; i < to->sphere->n_processors; i++) {
+        if (i != from->index && i != to->index) {
+            to->implied[i] = MAX(to->implied[i], from->seen[i]);
+        }
+    }
+}
+
 /*
  * @from is safe, and locked: @to comes after all that it did, and after all that
  * it came after.
@@ -98,11 +107,7 @@ static void order_after(Processor *to, const Processor *from)
 {
     to->sources |= LINE_BIT(from->index);
     to->source[from->index] = MAX(to->source[from->index], from->published);
-    for (unsigned i = 0; i < to->sphere->n_processors; i++) {
-        if (i != from->index && i != to->index) {
-            to->implied[i] = MAX(to->implied[i], from->seen[i]);
-        }
-    }
+    imply(to, from);
 }
 
 /* The same for what it did some time ago: what it knew then is not known now. */
@@ -111,6 +116,9 @@ static void order_after_position(Processor *to, unsigned from, Position position
     if (from != to->index) {
         to->sources |= LINE_BIT(from);
         to->source[from] = MAX(to->source[from], position);
+        if (!SPHERE_RULE(OLD_IMPLIES_NOTHING)) {
+            imply(to, &to->sphere->processor[from]);
+        }
     }
 }
 
@@ -118,7 +126,7 @@ void sphere_arcs(Processor *p, void (*emit)(Processor *, unsigned, Position, voi
 {
     for (unsigned i = 0; p->sources && i < p->sphere->n_processors; i++) {
         if (p->sources & LINE_BIT(i) && p->source[i] > MAX(p->seen[i], p->implied[i])) {
-            p->ordered = p->floor + 1;
+            p->ordered = SPHERE_RULE(ORDERED) ? p->floor + 1 : 0;
             emit(p, i, p->source[i], opaque);
         }
         p->seen[i] = MAX(p->seen[i], MAX(p->source[i], p->implied[i]));
@@ -144,7 +152,7 @@ static bool changes_table(const Processor *p, const SpherePage *page)
     const uint64_t *words = (const uint64_t *)(p->sphere->memory + page_offset(p->sphere, page));
 
     for (unsigned i = p->request.word; page->tables && i <= p->request.last_word; i++) {
-        if (__atomic_load_n(&words[i], __ATOMIC_RELAXED)) {
+        if (__atomic_load_n(&words[i], __ATOMIC_RELAXED) && SPHERE_RULE(DROP_TABLE)) {
             return true;
         }
     }
@@ -191,7 +199,7 @@ static void drop_copies(Processor *p, SpherePage *page, Processor *from)
 {
     if (page->code & LINE_BIT(from->index)) {
         page->code &= ~LINE_BIT(from->index);
-        __atomic_store_n(&from->drop_code, true, __ATOMIC_RELAXED);
+        __atomic_store_n(&from->drop_code, SPHERE_RULE(DROP_CODE), __ATOMIC_RELAXED);
         p->counts.code_left++;
     }
     if (in_table(from, page) && changes_table(p, page)) {
@@ -315,7 +323,9 @@ static void take(Processor *p, SpherePage *page, Processor *from)
     if (p->request.access == SPHERE_WRITE && page->protected) {
         drop_copies(p, page, from);
     }
-    order_after(p, from);
+    if (SPHERE_RULE(TAKE_ARC)) {
+        order_after(p, from);
+    }
 }
 
 /*

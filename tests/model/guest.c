@@ -316,6 +316,7 @@ void cpu_restart(Cpu *cpu)
     cpu->fault = false;
     cpu->line = cpu->leaf = GUEST_NOWHERE;
     cpu->n_seen = 0;
+    cpu->n_slow = 0;
 }
 
 static void saw(Cpu *cpu, uint32_t offset, uint32_t version, bool write)
@@ -333,9 +334,22 @@ static uint64_t load(Cpu *cpu, uint32_t offset)
     return value;
 }
 
+static bool is_slow(const Cpu *cpu, uint32_t offset)
+{
+    for (unsigned i = 0; i < cpu->n_slow; i++) {
+        if (cpu->slow[i] == offset >> SPHERE_LINE_SHIFT) {
+            return true;
+        }
+    }
+    return !cpu->port;
+}
+
 static void store(Cpu *cpu, uint32_t offset, uint64_t value)
 {
     saw(cpu, offset, memory_write(cpu->memory, offset, sanitize(offset, value)), true);
+    if (!is_slow(cpu, offset)) {
+        return;
+    }
     /* Its own copies. */
     cpu_drop_word(cpu, offset);
     for (unsigned i = 0; i < GUEST_CODE; i++) {

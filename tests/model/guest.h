@@ -97,6 +97,9 @@ struct Cpu {
     uint32_t line, leaf;
     uint32_t root_version;
     bool fault;
+    /* Stores to these lines go the slow way, where copies are thought of. */
+    unsigned n_slow;
+    uint32_t slow[2 * GUEST_MAX_OPS];
     unsigned n_seen;
     Seen seen[4 * GUEST_MAX_OPS];
 };

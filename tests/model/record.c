@@ -30,7 +30,7 @@ static struct {
     Vcpu vcpu[MAX_VCPUS];
     unsigned few_tries;         /* before exclusive execution */
     uint64_t dma_random;
-    unsigned n_dma;
+    unsigned n_dma, dma_pauses;
     Position dma_position;
     int big_lock;
     int exclusive;              /* index + 1 of the vCPU that wants it or has it */
@@ -222,6 +222,12 @@ static bool port_may(Cpu *cpu, uint32_t offset, unsigned size, SphereAccess acce
         actor_pause();
         return true;
     }
+    if (access == SPHERE_WRITE) {
+        for (unsigned i = offset >> SPHERE_LINE_SHIFT;
+             i <= (offset + size - 1) >> SPHERE_LINE_SHIFT; i++) {
+            cpu->slow[cpu->n_slow++] = i;
+        }
+    }
     return answer(v, sphere_acquire(v->processor, offset, size, access));
 }
 
@@ -385,7 +391,7 @@ static void devices_main(void)
         big_lock();
         dma_write();
         big_unlock();
-        for (unsigned i = 0; i < 50; i++) {
+        for (unsigned i = 0; i < guest.dma_pauses; i++) {
             actor_pause();
         }
     }
@@ -447,7 +453,8 @@ Recording *recording_make(uint64_t seed)
     guest.recording = r;
     guest.n_vcpus = r->n_vcpus;
     guest.few_tries = random_below(&random, 6);
-    guest.n_dma = random_one_in(&random, 3) ? 0 : 2 + random_below(&random, 20);
+    guest.n_dma = random_one_in(&random, 3) ? 0 : 2 + random_below(&random, 60);
+    guest.dma_pauses = random_below(&random, 50);
     guest.dma_random = random_next(&random);
     guest.sphere = sphere_new(r->n_vcpus, guest.memory.word, GUEST_SIZE, &ops);
     for (unsigned i = 0; i <= r->n_vcpus; i++) {
