@@ -213,12 +213,16 @@ typedef struct Access {
 typedef struct Order {
     const Recording *recording;
     Clock *clock[MAX_PROCESSORS];           /* for each step: what comes before it */
-    GHashTable *writers;                    /* of (word, version): Access */
+    unsigned versions[GUEST_WORDS + 1];     /* of all words before this one */
+    Access *writers;                        /* of all versions of all words */
 } Order;
 
-static uint64_t key_of(uint32_t word, uint32_t version)
+/* Who wrote this version of a word?  NULL: it was there before, or has never been. */
+static Access *writer_of(const Order *o, unsigned word, unsigned version)
 {
-    return (uint64_t)word << 32 | version;
+    unsigned n = o->versions[word + 1] - o->versions[word];
+
+    return version && version <= n ? &o->writers[o->versions[word] + version - 1] : NULL;
 }
 
 static bool comes_before(const Order *o, Access a, Access b)
@@ -285,10 +289,8 @@ static char *unordered(const char *what, Access a, Access b, const Seen *seen)
 /* @here is what saw @seen: after the write of that version, before the next one. */
 static char *check_access(const Order *o, Access here, const Seen *seen)
 {
-    uint64_t key = key_of(seen->word, seen->version - seen->write);
-    uint64_t next = key_of(seen->word, seen->version + 1);
-    const Access *before = g_hash_table_lookup(o->writers, &key);
-    const Access *after = g_hash_table_lookup(o->writers, &next);
+    const Access *before = writer_of(o, seen->word, seen->version - seen->write);
+    const Access *after = writer_of(o, seen->word, seen->version + 1);
 
     if (before && !comes_before(o, *before, here)) {
         return unordered(seen->write ? "write and write" : "write and read", *before, here, seen);
@@ -299,48 +301,58 @@ static char *check_access(const Order *o, Access here, const Seen *seen)
     return NULL;
 }
 
-char *recording_check_order(const Recording *recording)
+static void find_writers(Order *o)
 {
-    Order o = { .recording = recording };
-    unsigned n = recording->n_vcpus + 1;
-    char *trouble = NULL;
-    unsigned n_seen;
+    const Recording *recording = o->recording;
+    unsigned n;
 
-    o.writers = g_hash_table_new_full(g_int64_hash, g_int64_equal, g_free, g_free);
-    for (unsigned i = 0; i < n; i++) {
-        const Stream *stream = &recording->stream[i];
+    for (unsigned i = 0; i < GUEST_WORDS; i++) {
+        o->versions[i + 1] = o->versions[i] + recording->after.version[i];
+    }
+    o->writers = g_new0(Access, o->versions[GUEST_WORDS] + 1);
+    for (unsigned i = 0; i <= recording->n_vcpus; i++) {
+        for (unsigned s = 0; s < recording->stream[i].steps->len; s++) {
+            const Seen *seen = seen_of(&recording->stream[i], s, &n);
 
-        o.clock[i] = g_new0(Clock, stream->steps->len + 1);
-        for (unsigned s = 0; s < stream->steps->len; s++) {
-            const Seen *seen = seen_of(stream, s, &n_seen);
+            for (unsigned k = 0; k < n; k++) {
+                Access *writer = writer_of(o, seen[k].word, seen[k].version);
 
-            for (unsigned k = 0; k < n_seen; k++) {
-                if (seen[k].write) {
-                    uint64_t key = key_of(seen[k].word, seen[k].version);
-                    Access access = { i, s };
-
-                    g_hash_table_insert(o.writers, g_memdup2(&key, sizeof(key)),
-                                        g_memdup2(&access, sizeof(access)));
+                if (seen[k].write && writer) {
+                    *writer = (Access){ i, s };
                 }
             }
         }
     }
-    if (!make_clocks(&o)) {
+}
+
+char *recording_check_order(const Recording *recording)
+{
+    g_autofree Order *o = g_new0(Order, 1);
+    unsigned n = recording->n_vcpus + 1;
+    char *trouble = NULL;
+    unsigned n_seen;
+
+    o->recording = recording;
+    for (unsigned i = 0; i < n; i++) {
+        o->clock[i] = g_new0(Clock, recording->stream[i].steps->len + 1);
+    }
+    if (!make_clocks(o)) {
         trouble = g_strdup("the arcs have a cycle, or lead nowhere");
     }
+    find_writers(o);
     for (unsigned i = 0; i < n && !trouble; i++) {
         for (unsigned s = 0; s < recording->stream[i].steps->len && !trouble; s++) {
             const Seen *seen = seen_of(&recording->stream[i], s, &n_seen);
 
             for (unsigned k = 0; k < n_seen && !trouble; k++) {
-                trouble = check_access(&o, (Access){ i, s }, &seen[k]);
+                trouble = check_access(o, (Access){ i, s }, &seen[k]);
             }
         }
     }
     for (unsigned i = 0; i < n; i++) {
-        g_free(o.clock[i]);
+        g_free(o->clock[i]);
     }
-    g_hash_table_unref(o.writers);
+    g_free(o->writers);
     return trouble;
 }
 
