@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Lines that pass between vCPUs, and DMA with -DDMA.  Each instruction accesses one line
+ * or two; a vCPU may wait for the big lock, be stopped for exclusive
+ * execution, or want it.
+ *
+ * With -DCLOCKS programs are short, and the arcs are checked.  Without, they go on for ever,
+ * and spin looks for a request that is never granted.
+ */
+#ifndef LINES
+#define LINES 2
+#endif
+#ifndef N
+#define N 3
+#endif
+#ifndef INSNS
+#define INSNS 2
+#endif
+#ifndef FEW_TRIES
+#define FEW_TRIES 2
+#endif
+
+#ifdef DMA
+#define VCPUS (N - 1)
+#else
+#define VCPUS N
+#endif
+
+#include "sphere.pml"
+
+bool executing[N];
+byte stopper;                   /* who wants exclusive execution, or has it, + 1 */
+bool big_lock;
+
+inline exec_start(p) {
+    atomic { !stopper -> executing[p] = true }
+}
+
+/* Who waits for a line counts as executing: it may be granted, and then it runs. */
+inline start_exclusive(p) {
+    atomic { !stopper -> stopper = p + 1 };
+    i = 0;
+    do
+#ifdef BREAK_EXCLUSIVE
+    :: i < VCPUS -> !executing[i] || wants[i] != NONE; i++
+#else
+    :: i < VCPUS -> !executing[i]; i++
+#endif
+    :: else -> break
+    od;
+    i = 0
+}
+
+/* One try; @asked tells whether it was abandoned. */
+inline try(p) {
+    acquire(p, a, wa);
+    if
+    :: !asked && two -> acquire(p, b, wb)
+    :: else
+    fi
+}
+
+inline commit(p) {
+    access(p, a, wa);
+    if
+    :: two -> access(p, b, wb)
+    :: else
+    fi;
+    end_step(p)
+}
+
+inline step_exclusively(p) {
+    settle(p);
+    sphere_safe(p);
+    executing[p] = false;
+    start_exclusive(p);
+    sphere_run(p);
+    exclusive[p] = true;
+    /* Only DMA may be in the way, for a moment. */
+    do
+    :: atomic { try(p); if :: asked -> wants[p] = NONE :: else fi };
+        if
+        :: asked -> assert(VCPUS < N)
+        :: else -> break
+        fi
+    od;
+    commit(p);
+    exclusive[p] = false;
+    settle(p);
+    sphere_safe(p);
+    atomic { stopper = 0; executing[p] = true };
+    sphere_run(p)
+}
+
+proctype Vcpu(byte p) {
+    byte i, box, a, b, tries, n;
+    bool wa, wb, two, asked;
+
+    exec_start(p);
+    sphere_run(p);
+    do
+#ifdef CLOCKS
+    :: n == INSNS -> break
+    :: n < INSNS ->
+        n++;
+#else
+    ::
+#endif
+        /* The boundary. */
+        if
+        :: stopper ->
+            settle(p);
+            sphere_safe(p);
+            executing[p] = false;
+            exec_start(p);
+            sphere_run(p)
+        :: !stopper && inbox[p] ->
+            settle(p);
+            sphere_safe(p);
+            sphere_run(p)
+        :: !stopper && !inbox[p]
+#ifdef BIG_LOCK
+        :: !stopper && !inbox[p] ->     /* a device access */
+            settle(p);
+            sphere_safe(p);
+            atomic { !big_lock -> big_lock = true };
+            big_lock = false;
+            sphere_run(p)
+#endif
+        fi;
+        /* Few kinds: each one more multiplies the states. */
+        atomic {
+            if
+            :: a = 0; wa = true; two = false
+            :: a = 0; wa = false; two = false
+#if LINES > 1
+            :: a = 0; wa = true; b = 1; wb = true; two = true
+            :: a = 1; wa = true; b = 0; wb = true; two = true
+            :: a = 1; wa = false; b = 0; wb = true; two = true
+#endif
+            fi
+        };
+        tries = 0;
+        do
+        :: try(p);
+            if
+            :: !asked -> commit(p); break
+            :: else ->
+                sphere_await(p);
+                tries++;
+                if
+                :: tries == FEW_TRIES -> step_exclusively(p); break
+                :: else
+                fi
+            fi
+        od
+    od;
+    settle(p);
+    sphere_safe(p);
+    executing[p] = false
+}
+
+#ifdef DMA
+proctype Devices(byte p) {
+    byte i, box, a, n;
+    bool asked;
+
+    do
+#ifdef CLOCKS
+    :: n == INSNS -> break
+    :: n < INSNS ->
+        n++;
+#else
+    ::
+#endif
+        atomic { !big_lock -> big_lock = true };
+        sphere_run(p);
+        a = 0;
+        acquire(p, a, true);
+        if
+        :: asked -> sphere_await(p)
+        :: else
+        fi;
+        access(p, a, true);
+        end_step(p);
+        sphere_safe(p);
+        big_lock = false
+    od
+}
+#endif
+
+init {
+    byte k;
+
+    atomic {
+        k = 0;
+        do
+        :: k < VCPUS -> run Vcpu(k); k++
+        :: else -> break
+        od;
+#ifdef DMA
+        run Devices(N - 1)
+#endif
+    }
+}
+
+#ifndef CLOCKS
+ltl granted_at_last { [] ((wants[0] != NONE) -> <> (wants[0] == NONE)) }
+#endif
