@@ -6,11 +6,16 @@
  * The invariant: no walk, lookup or translation for a step before all events at
  * its position are done (design 3.5, holes.md 6).  Devices do not run, interrupt
  * lines are not looked at.
+ *
+ * vCPUs run in parallel, ordered by the recorded arcs (schedule.h).  The DMA stream
+ * has no thread of its own: whoever waits for it brings it forward.
  */
 #include "qemu/osdep.h"
 #include "qemu/main-loop.h"
 #include "chardev/char.h"
+#include "exec/cpu-common.h"
 #include "exec/cputlb.h"
+#include "hw/boards.h"
 #include "hw/core/cpu.h"
 #include "qapi/error.h"
 #include "qapi/qapi-events-recorder.h"
@@ -21,20 +26,27 @@
 #include "hw/recorder/recorder.h"
 #include "hw/recorder/recorder-internal.h"
 #include "replay/player.h"
+#include "replay/schedule.h"
 
 static Manifest *manifest;
 static char *divergence;        /* the first one, in words */
-static LogReader *dma_log;
-static uint64_t dma_steps;      /* DMA writes that were done */
+static Schedule *schedule;
+static unsigned n_running;      /* atomic: vCPUs that have not finished */
+
+static struct {
+    QemuMutex lock;
+    LogReader *log;
+    LogEvent next;
+    uint64_t steps;             /* that were done */
+} dma;
 
 /* --- divergence ------------------------------------------------------------- */
 
-static void stop_here(CPUState *cpu)
+static void stop_all(void)
 {
     /* A device access or a delivery may have the lock already. */
     bool had_lock = bql_locked();
 
-    cpu->recorder->finished = true;
     if (!had_lock) {
         bql_lock();
     }
@@ -48,6 +60,7 @@ void player_diverged(CPUState *cpu, Position position, const char *format, ...)
 {
     RecorderVcpu *v = cpu->recorder;
     g_autofree char *what = NULL;
+    char *report;
     va_list ap;
 
     if (v->finished) {
@@ -56,11 +69,22 @@ void player_diverged(CPUState *cpu, Position position, const char *format, ...)
     va_start(ap, format);
     what = g_strdup_vprintf(format, ap);
     va_end(ap);
-    if (!divergence) {
-        divergence = g_strdup_printf("vCPU %d at position %" PRIu64 ": %s",
-                                     cpu->cpu_index, position, what);
+    report = g_strdup_printf("vCPU %d at position %" PRIu64 ": %s", cpu->cpu_index, position, what);
+    if (qatomic_cmpxchg(&divergence, NULL, report)) {
+        g_free(report);
     }
-    stop_here(cpu);
+    v->finished = true;
+    stop_all();
+}
+
+/* The last one stops the machine. */
+static void finish(CPUState *cpu)
+{
+    cpu->recorder->finished = true;
+    schedule_publish(schedule, cpu->cpu_index, recorder_position(cpu));
+    if (qatomic_fetch_dec(&n_running) == 1) {
+        stop_all();
+    }
 }
 
 /* --- the logs --------------------------------------------------------------- */
@@ -128,49 +152,134 @@ static void check_digest(CPUState *cpu, const LogEvent *event)
     }
 }
 
-/*
- * With one vCPU, DMA is done by the vCPU's thread where it waits for it.  What
- * DMA itself waited for lies behind the vCPU then, or the recording is wrong.
- */
-static void wait_for(CPUState *cpu, uint64_t stream, uint64_t steps)
-{
-    while (!cpu->recorder->finished && dma_steps < steps) {
-        LogEvent event;
+/* --- order ------------------------------------------------------------------ */
 
-        next_event(cpu, dma_log, &event);
-        if (event.kind == LOG_EVENT_WAIT && event.value[1] <= recorder_position(cpu)) {
-            continue;
-        }
-        if (event.kind != LOG_EVENT_DMA_WRITE || event.position != dma_steps ||
-            !checkpoint_write_ram(event.value[0], event.bytes, event.n_bytes)) {
-            player_diverged(cpu, recorder_position(cpu), "DMA step %" PRIu64 " cannot be replayed",
-                            dma_steps);
-            return;
-        }
-        recorder_tables_written(cpu, event.value[0], event.n_bytes);
-        dma_steps++;
+static CPUState *vcpu(unsigned stream)
+{
+    return stream < manifest->n_vcpus ? qemu_get_cpu(stream) : NULL;
+}
+
+static void kick(unsigned stream)
+{
+    CPUState *cpu = vcpu(stream);
+
+    if (cpu) {
+        qatomic_set(&cpu->neg.icount_decr.u16.high, -1);
     }
+}
+
+static bool interrupted(unsigned stream)
+{
+    return qatomic_read(&vcpu(stream)->exit_request) || qatomic_read(&divergence);
+}
+
+static const ScheduleOps schedule_ops = { .kick = kick, .interrupted = interrupted };
+
+Position player_limit(CPUState *cpu)
+{
+    return MIN(cpu->recorder->next.position, schedule_wanted(schedule, cpu->cpu_index));
+}
+
+/*
+ * In the middle of cpu_exec(), but not in the way of those who want to run
+ * exclusively (holes.md 15).
+ */
+static bool wait_for_vcpu(CPUState *cpu, unsigned stream, Position position)
+{
+    bool done;
+
+    if (schedule_reached(schedule, stream) >= position) {
+        return true;
+    }
+    cpu_exec_end(cpu);
+    done = schedule_wait(schedule, cpu->cpu_index, stream, position);
+    cpu_exec_start(cpu);
+    return done;
+}
+
+/* DMA up to @steps, as far as that can be done; the caller has the DMA lock. */
+static bool bring_dma_forward(CPUState *cpu, uint64_t steps)
+{
+    RecorderVcpu *v = cpu->recorder;
+
+    while (!v->finished && dma.steps < steps) {
+        LogEvent *event = &dma.next;
+
+        if (event->kind == LOG_EVENT_WAIT && event->value[0] < manifest->n_vcpus) {
+            if (event->value[0] != cpu->cpu_index &&
+                !wait_for_vcpu(cpu, event->value[0], event->value[1])) {
+                return false;
+            }
+            if (event->value[0] == cpu->cpu_index &&
+                event->value[1] > recorder_position(cpu)) {
+                player_diverged(cpu, recorder_position(cpu), "it waits for DMA step %" PRIu64
+                                ", which waits for it", dma.steps);
+            }
+        } else if (event->kind == LOG_EVENT_STEP && event->position == dma.steps) {
+            schedule_publish(schedule, manifest->n_vcpus, ++dma.steps);
+        } else if (event->kind == LOG_EVENT_DMA_WRITE && event->position == dma.steps &&
+                   checkpoint_write_ram(event->value[0], event->bytes, event->n_bytes)) {
+            schedule_publish(schedule, manifest->n_vcpus, ++dma.steps);
+        } else {
+            player_diverged(cpu, recorder_position(cpu), "DMA step %" PRIu64
+                            " cannot be replayed", dma.steps);
+        }
+        next_event(cpu, dma.log, event);
+    }
+    return true;
+}
+
+static bool wait_for_dma(CPUState *cpu, uint64_t steps)
+{
+    bool done;
+
+    if (schedule_reached(schedule, manifest->n_vcpus) >= steps) {
+        return true;
+    }
+    cpu_exec_end(cpu);
+    qemu_mutex_lock(&dma.lock);
+    cpu_exec_start(cpu);
+    done = bring_dma_forward(cpu, steps);
+    qemu_mutex_unlock(&dma.lock);
+    return done;
+}
+
+/* False if the vCPU must leave cpu_exec() before it can wait on. */
+static bool wait_for(CPUState *cpu, uint64_t stream, uint64_t steps)
+{
+    schedule_publish(schedule, cpu->cpu_index, recorder_position(cpu));
+    if (stream < manifest->n_vcpus) {
+        return wait_for_vcpu(cpu, stream, steps);
+    }
+    return wait_for_dma(cpu, steps);
 }
 
 static void apply(CPUState *cpu, const LogEvent *event)
 {
     switch (event->kind) {
-    case LOG_EVENT_WAIT:
-        wait_for(cpu, event->value[0], event->value[1]);
-        break;
     case LOG_EVENT_INTERRUPT:
         recorder_step(cpu);
         recorder_deliver(cpu, event->value[0], event->value[1]);
         break;
     case LOG_EVENT_WAKE:
+    case LOG_EVENT_STEP:
         recorder_step(cpu);
+        break;
+    case LOG_EVENT_DROP:
+        recorder_drop(cpu, event->value[0]);
+        break;
+    case LOG_EVENT_START:
+        recorder_step(cpu);
+        recorder_turn_on(cpu, event->value[0], event->value[1], event->value[2]);
         break;
     case LOG_EVENT_DIGEST:
         check_digest(cpu, event);
         break;
     case LOG_EVENT_END:
         check_digest(cpu, event);
-        stop_here(cpu);
+        if (!cpu->recorder->finished) {
+            finish(cpu);
+        }
         break;
     default:
         player_diverged(cpu, event->position, "cannot replay %s",
@@ -182,14 +291,23 @@ static void apply(CPUState *cpu, const LogEvent *event)
 bool recorder_replay_boundary(CPUState *cpu, bool *applied)
 {
     RecorderVcpu *v = cpu->recorder;
+    bool leave = false;
 
-    while (!v->finished && recorder_position(cpu) == v->next.position) {
+    while (!v->finished && !leave && recorder_position(cpu) == v->next.position) {
         LogEvent event = v->next;
 
+        if (event.kind == LOG_EVENT_WAIT && !wait_for(cpu, event.value[0], event.value[1])) {
+            leave = true;
+            break;
+        }
         /* First: what is applied may be a step, which wants to know the limit. */
         next_event(cpu, v->order, &v->next);
-        apply(cpu, &event);
+        if (event.kind != LOG_EVENT_WAIT) {
+            apply(cpu, &event);
+        }
         *applied = true;
+        /* Firmware turns the vCPU on outside of cpu_exec(). */
+        leave = event.kind == LOG_EVENT_START;
     }
     recorder_drop_translations(cpu);
     if (!v->finished && recorder_position(cpu) > v->next.position) {
@@ -197,8 +315,16 @@ bool recorder_replay_boundary(CPUState *cpu, bool *applied)
 
         player_diverged(cpu, recorder_position(cpu), "ran past %s", due);
     }
-    recorder_grant(cpu, v->finished ? recorder_position(cpu) : v->next.position);
-    return v->finished || qatomic_read(&cpu->exit_request);
+    schedule_publish(schedule, cpu->cpu_index, recorder_position(cpu));
+    if (v->finished) {
+        cpu_exec_end(cpu);
+        schedule_idle(schedule, cpu->cpu_index);
+        cpu_exec_start(cpu);
+        recorder_grant(cpu, recorder_position(cpu));
+        return true;
+    }
+    recorder_grant(cpu, player_limit(cpu));
+    return leave || qatomic_read(&cpu->exit_request);
 }
 
 /* --- console ---------------------------------------------------------------- */
@@ -218,7 +344,10 @@ void player_console_store(hwaddr address, uint64_t value)
 
 static void attach_vcpu(CPUState *cpu, run_on_cpu_data data)
 {
-    recorder_vcpu_attach(cpu, data.host_ptr);
+    RecorderVcpu **v = data.host_ptr;
+
+    v[cpu->cpu_index]->tables = recorder_tables_new();
+    recorder_vcpu_attach(cpu, v[cpu->cpu_index]);
 }
 
 static void close_vcpu(RecorderVcpu *v)
@@ -226,7 +355,7 @@ static void close_vcpu(RecorderVcpu *v)
     if (v) {
         g_clear_pointer(&v->order, log_reader_free);
         g_clear_pointer(&v->data, log_reader_free);
-        g_free(v);
+        recorder_vcpu_free(v);
     }
 }
 
@@ -257,73 +386,114 @@ static RecorderVcpu *open_vcpu(const char *directory, unsigned vcpu, Error **err
 static void forget_recording(void)
 {
     g_clear_pointer(&manifest, manifest_free);
-    g_clear_pointer(&dma_log, log_reader_free);
+    g_clear_pointer(&schedule, schedule_free);
+    g_clear_pointer(&dma.log, log_reader_free);
     g_clear_pointer(&divergence, g_free);
-    dma_steps = 0;
+    dma.steps = 0;
 }
 
-/* Open everything before the machine is touched; NULL if something is amiss. */
-static RecorderVcpu *open_recording(const char *directory, Error **errp)
+/* Open everything before the machine is touched. */
+static bool open_recording(const char *directory, RecorderVcpu *v[], Error **errp)
 {
     g_autoptr(GError) error = NULL;
+    unsigned n;
 
     manifest = manifest_load(directory, &error);
     if (!manifest || !manifest_check_replayable(manifest, &error)) {
         error_setg(errp, "%s", error->message);
-        return NULL;
+        return false;
     }
-    if (manifest->n_vcpus != 1) {
-        error_setg(errp, "the recording has %u vCPUs: only one can be replayed so far",
-                   manifest->n_vcpus);
-        return NULL;
+    n = manifest->n_vcpus;
+    if (n > SPHERE_MAX_VCPUS || n != MACHINE(qdev_get_machine())->smp.cpus) {
+        error_setg(errp, "the recording has %u vCPUs, and this machine %u", n,
+                   MACHINE(qdev_get_machine())->smp.cpus);
+        return false;
     }
     if (!manifest->end || manifest->checkpoints->len == 0) {
         error_setg(errp, "%s is not complete: it has no %s", directory,
                    manifest->end ? "checkpoint" : "end");
-        return NULL;
+        return false;
     }
-    dma_log = log_reader_open(directory, manifest->n_vcpus, manifest->n_vcpus, LOG_ORDER, &error);
-    if (!dma_log) {
+    dma.log = log_reader_open(directory, n, n, LOG_ORDER, &error);
+    if (!dma.log || log_reader_next(dma.log, &dma.next, &error) == LOG_READER_BAD) {
         error_setg(errp, "%s", error->message);
-        return NULL;
+        return false;
     }
-    return open_vcpu(directory, 0, errp);
+    for (unsigned i = 0; i < n; i++) {
+        v[i] = open_vcpu(directory, i, errp);
+        if (!v[i]) {
+            return false;
+        }
+    }
+    return true;
 }
 
 bool player_start(const char *directory, Error **errp)
 {
+    static bool once;
+    RecorderVcpu *v[SPHERE_MAX_VCPUS] = { NULL };
     g_autofree char *checkpoint = NULL;
-    RecorderVcpu *v;
+    CPUState *cpu;
+    bool opened;
 
     if (recorder_active()) {
         error_setg(errp, "a recording is being made or replayed already");
         return false;
     }
+    if (!once) {
+        once = true;
+        qemu_mutex_init(&dma.lock);
+    }
     forget_recording();
-    v = open_recording(directory, errp);
-    if (v) {
+    opened = open_recording(directory, v, errp);
+    if (opened) {
         checkpoint = g_build_filename(directory, g_ptr_array_index(manifest->checkpoints, 0), NULL);
     }
-    if (!v || !checkpoint_load(checkpoint, errp)) {
-        close_vcpu(v);
+    if (!opened || !checkpoint_load(checkpoint, errp)) {
+        for (unsigned i = 0; i < SPHERE_MAX_VCPUS; i++) {
+            close_vcpu(v[i]);
+        }
         forget_recording();
         return false;
     }
     recorder_tables_start();
-    run_on_cpu(first_cpu, attach_vcpu, RUN_ON_CPU_HOST_PTR(v));
+    schedule = schedule_new(manifest->n_vcpus + 1, &schedule_ops);
+    n_running = manifest->n_vcpus;
+    CPU_FOREACH(cpu) {
+        run_on_cpu(cpu, attach_vcpu, RUN_ON_CPU_HOST_PTR(v));
+    }
     recorder_mode = RECORDER_REPLAYING;
     vm_start();
     return true;
 }
 
+/* What DMA wrote at the end, when nobody looked any more. */
+static void finish_dma(void)
+{
+    while (!divergence && dma.next.kind != LOG_EVENT_KINDS) {
+        g_autoptr(GError) error = NULL;
+        LogEvent *event = &dma.next;
+
+        if (event->kind == LOG_EVENT_DMA_WRITE &&
+            !checkpoint_write_ram(event->value[0], event->bytes, event->n_bytes)) {
+            divergence = g_strdup_printf("at the end: DMA step %" PRIu64 " cannot be replayed",
+                                         event->position);
+        } else if (log_reader_next(dma.log, event, &error) != LOG_READER_EVENT) {
+            event->kind = LOG_EVENT_KINDS;
+            divergence = error ? g_strdup(error->message) : NULL;
+        }
+    }
+}
+
 /* All vCPUs are stopped. */
 void player_finish(void)
 {
-    RecorderVcpu *v = first_cpu->recorder;
+    CPUState *cpu;
 
-    if (!v->finished) {
+    if (!divergence && qatomic_read(&n_running)) {
         return;         /* paused by somebody */
     }
+    finish_dma();
     if (!divergence) {
         g_autofree char *digest = checkpoint_ram_digest();
 
@@ -333,7 +503,8 @@ void player_finish(void)
         }
     }
     recorder_mode = RECORDER_OFF;
-    run_on_cpu(first_cpu, detach_vcpu, RUN_ON_CPU_NULL);
-    recorder_tables_stop();
+    CPU_FOREACH(cpu) {
+        run_on_cpu(cpu, detach_vcpu, RUN_ON_CPU_NULL);
+    }
     qapi_event_send_recorder_replayed(!divergence, divergence);
 }

@@ -3,16 +3,12 @@
  * DMA as a pseudo-processor (FDR, section 5; design 3.6): every write of a device
  * to guest RAM is a step of its own stream, with its data.
  *
- * A write takes place while all vCPUs are safe.  A vCPU holds its run lock while
- * it runs, and lets go of it between two steps, while it waits for the big lock,
- * and during its own device accesses; a writer takes all run locks.  One
- * writer at a time: a DMA step gets its number when it holds everything, and it
- * never waits holding some (holes.md 17).
+ * It is the sphere's last processor.  It runs while a device writes, and then
+ * holds the lines that are written; it has no L1, and is safe otherwise.  One
+ * writer at a time, and one page at a time: a DMA step gets its number when it
+ * holds everything, and it never waits holding some (holes.md 17).
  *
- * Arcs.  The step waits for the position that each vCPU has reached; a vCPU in
- * a device access has made all RAM accesses of that instruction, so it counts as
- * done.  The vCPU's next step waits for the DMA step: the WAIT is logged at its
- * next boundary, to which it goes before it enters another TB.
+ * Past a vCPU that is alone, all of memory is one line (access.c).
  *
  * Buffers that devices map are bounced, and cached rings go the slow way, while
  * recording: a write has a definite moment (hook map, B.1).
@@ -27,105 +23,88 @@
 #include "hw/recorder/recorder.h"
 #include "hw/recorder/recorder-internal.h"
 
+#define PAGE (1u << SPHERE_PAGE_SHIFT)
+
 static struct {
-    QemuMutex lock;             /* the writer; before any run lock */
+    QemuMutex lock;             /* the writer */
     bool begun;
-    bool by_running_vcpu;       /* whose run lock the writer has already */
+    CPUState *paused;           /* a vCPU in whose own thread the device writes */
     LogStream *log;
+    Processor *processor;
     uint64_t steps;
-    Position waited_for;        /* the vCPU's position in the last WAIT */
+    uint64_t arcs;
 } dma;
 
-static QemuCond dma_done;
-static QemuMutex dma_done_lock;
-
-/* --- vCPUs ------------------------------------------------------------------ */
-
-void recorder_enter_running(CPUState *cpu)
+static bool is_main_memory(MemoryRegion *mr)
 {
-    RecorderVcpu *v = cpu->recorder;
-
-    qemu_mutex_lock(&v->run_lock);
-    v->running = true;
-    log_stream_resume(v->log);
+    return mr == MACHINE(qdev_get_machine())->ram;
 }
 
-void recorder_leave_running(CPUState *cpu)
+static bool past_one_vcpu(void)
 {
-    RecorderVcpu *v = cpu->recorder;
-
-    log_stream_rest(v->log);
-    v->running = false;
-    qemu_mutex_unlock(&v->run_lock);
+    return dma.processor->index == 1;
 }
 
-CPUState *recorder_wait_begin_slow(void)
+static void emit_wait(Processor *p, unsigned from, Position source, void *opaque)
 {
-    CPUState *cpu = current_cpu;
-
-    if (!cpu || !cpu->recorder || !cpu->recorder->running) {
-        return NULL;
-    }
-    recorder_leave_running(cpu);
-    return cpu;
+    log_event(dma.log, LOG_EVENT_WAIT, p->floor, (uint64_t)from, source);
+    dma.arcs++;
 }
 
-void recorder_dma_safepoint(CPUState *cpu)
+/* Hold what lies within one page.  False if we waited, and may have lost others. */
+static bool hold(uint64_t offset, unsigned size)
 {
-    RecorderVcpu *v = cpu->recorder;
+    bool at_once = sphere_acquire(dma.processor, offset, size, SPHERE_WRITE) == SPHERE_GRANTED;
 
-    /* Not at the end of a recording, when the vCPU does not run. */
-    if (unlikely(qatomic_read(&v->dma_waiting)) && v->running) {
-        recorder_leave_running(cpu);
-        qemu_mutex_lock(&dma_done_lock);
-        while (qatomic_read(&v->dma_waiting)) {
-            qemu_cond_wait(&dma_done, &dma_done_lock);
+    if (!at_once) {
+        if (!sphere_is_granted(dma.processor) && dma.steps < dma.processor->ordered) {
+            log_event(dma.log, LOG_EVENT_STEP, dma.steps++);
         }
-        qemu_mutex_unlock(&dma_done_lock);
-        recorder_enter_running(cpu);
+        sphere_await(dma.processor, dma.steps);
     }
-    if (v->dma_seen != dma.steps) {
-        v->dma_seen = dma.steps;
-        log_event(v->log, LOG_EVENT_WAIT, recorder_position(cpu),
-                  (uint64_t)MACHINE(qdev_get_machine())->smp.max_cpus, dma.steps);
+    sphere_arcs(dma.processor, emit_wait, NULL);
+    return at_once;
+}
+
+/* A small store may lie in two pages; it cannot be divided. */
+static void hold_all(uint64_t offset, unsigned size)
+{
+    unsigned first = MIN(size, PAGE - offset % PAGE);
+
+    hold(offset, first);
+    while (first < size && !(hold(offset + first, size - first) & hold(offset, first))) {
+        /* once more */
     }
 }
 
-/* --- devices ---------------------------------------------------------------- */
-
-void recorder_dma_begin_slow(void)
+hwaddr recorder_dma_begin_slow(MemoryRegion *mr, hwaddr offset, hwaddr size)
 {
-    CPUState *cpu = first_cpu;
-    RecorderVcpu *v = cpu->recorder;
+    CPUState *paused = recorder_wait_begin();
 
     qemu_mutex_lock(&dma.lock);
     dma.begun = true;
-    if (!v) {
-        return;                 /* being attached or detached: it is stopped */
+    dma.paused = paused;
+    log_stream_resume(dma.log);
+    sphere_run(dma.processor);
+    sphere_boundary(dma.processor, dma.steps);
+    if (past_one_vcpu()) {
+        hold(0, 1);
+    } else if (is_main_memory(mr)) {
+        size = size <= 8 ? size : MIN(size, PAGE - offset % PAGE);
+        hold_all(offset, size);
     }
-    dma.by_running_vcpu = current_cpu == cpu && v->running;
-    if (!dma.by_running_vcpu) {
-        qatomic_inc(&v->dma_waiting);
-        /* Pairs with the clearing of icount_decr.high before a boundary. */
-        smp_mb();
-        qatomic_set(&cpu->neg.icount_decr.u16.high, -1);
-        qemu_mutex_lock(&v->run_lock);
-    }
+    return size;
 }
 
-static void log_write(CPUState *cpu, MemoryRegion *mr, hwaddr offset, hwaddr size)
+static void log_write(MemoryRegion *mr, hwaddr offset, hwaddr size)
 {
-    Position position = recorder_position(cpu);
-
-    if (mr != MACHINE(qdev_get_machine())->ram) {
+    if (!is_main_memory(mr)) {
         recorder_fail("a device wrote to %s, which is not main memory", memory_region_name(mr));
         return;
     }
-    if (position != dma.waited_for) {
-        dma.waited_for = position;
-        log_event(dma.log, LOG_EVENT_WAIT, dma.steps, (uint64_t)cpu->cpu_index, position);
+    if (past_one_vcpu()) {
+        recorder_tables_written(first_cpu, offset, size);
     }
-    recorder_tables_written(cpu, offset, size);
     while (size > 0) {
         hwaddr n = MIN(size, LOG_EVENT_MAX_BYTES);
 
@@ -135,34 +114,26 @@ static void log_write(CPUState *cpu, MemoryRegion *mr, hwaddr offset, hwaddr siz
         offset += n;
         size -= n;
     }
-    /* The next step waits for this one: no TB before the boundary. */
-    qatomic_set(&cpu->neg.icount_decr.u16.high, -1);
 }
 
 void recorder_dma_end_slow(MemoryRegion *mr, hwaddr offset, hwaddr size)
 {
-    CPUState *cpu = first_cpu;
-    RecorderVcpu *v = cpu->recorder;
+    CPUState *paused = dma.paused;
 
     if (!dma.begun) {
         recorder_fail("guest memory was written behind the recorder's back");
         return;
     }
-    if (v) {
-        log_stream_resume(dma.log);
-        log_write(cpu, mr, offset, size);
-        log_stream_boundary(dma.log);
-        log_stream_rest(dma.log);
-        if (!dma.by_running_vcpu) {
-            qemu_mutex_unlock(&v->run_lock);
-            qemu_mutex_lock(&dma_done_lock);
-            qatomic_dec(&v->dma_waiting);
-            qemu_cond_broadcast(&dma_done);
-            qemu_mutex_unlock(&dma_done_lock);
-        }
+    log_write(mr, offset, size);
+    if (dma.steps < dma.processor->ordered) {
+        log_event(dma.log, LOG_EVENT_STEP, dma.steps++);
     }
+    log_stream_boundary(dma.log);
+    log_stream_rest(dma.log);
+    sphere_safe(dma.processor, dma.steps);
     dma.begun = false;
     qemu_mutex_unlock(&dma.lock);
+    recorder_wait_end(paused);
 }
 
 /* --- start and stop --------------------------------------------------------- */
@@ -180,24 +151,22 @@ static int renew_rings(Object *object, void *opaque)
     return 0;
 }
 
-void recorder_dma_start(LogStream *log)
+void recorder_dma_start(LogStream *log, Processor *processor)
 {
     static bool once;
 
     if (!once) {
         once = true;
         qemu_mutex_init(&dma.lock);
-        qemu_mutex_init(&dma_done_lock);
-        qemu_cond_init(&dma_done);
     }
     dma.log = log;
+    dma.processor = processor;
     log_stream_rest(log);
     dma.steps = 0;
-    dma.waited_for = UINT64_MAX;
-    object_child_foreach_recursive(object_get_root(), renew_rings, NULL);
+    dma.arcs = 0;
 }
 
-void recorder_dma_stop(void)
+void recorder_dma_renew_rings(void)
 {
     object_child_foreach_recursive(object_get_root(), renew_rings, NULL);
 }
@@ -205,4 +174,9 @@ void recorder_dma_stop(void)
 uint64_t recorder_dma_steps(void)
 {
     return dma.steps;
+}
+
+uint64_t recorder_dma_arcs(void)
+{
+    return dma.arcs;
 }

@@ -27,6 +27,12 @@
     X(INTERRUPT, "interrupt", ORDER, INPUT, "exception level") \
     /* a halted vCPU went on */ \
     X(WAKE,      "wake",      ORDER, INPUT, "") \
+    /* a step without effect: an instruction was tried, and had to wait */ \
+    X(STEP,      "step",      ORDER, RACE,  "") \
+    /* another changed tables: drop the translation of a page, or all (all ones) */ \
+    X(DROP,      "drop",      ORDER, RACE,  "address") \
+    /* firmware turned the vCPU on */ \
+    X(START,     "start",     ORDER, INPUT, "entry context level") \
     /* check: registers, and all device stores since the last digest */ \
     X(DIGEST,    "digest",    ORDER, CHECK, "registers stores") \
     /* the DMA pseudo-processor wrote guest RAM */ \

@@ -11,6 +11,7 @@
 #include "hw/recorder/log-writer.h"
 #include "hw/recorder/manifest.h"
 #include "hw/recorder/position.h"
+#include "hw/recorder/sphere.h"
 #include "replay/log-reader.h"
 
 /* Of user pages that the kernel itself touched, how many are kept in mind. */
@@ -32,24 +33,37 @@ typedef struct RecorderVcpu {
     uint64_t other_steps;       /* that were no instructions */
 
     LogStream *log;             /* recording */
-    QemuMutex run_lock;         /* held while the vCPU runs, or DMA touches it */
-    bool running;
-    unsigned dma_waiting;       /* atomic: DMA that wants the vCPU to be safe */
-    uint64_t dma_seen;          /* DMA steps that the log has a WAIT for */
+    Processor *processor;       /* in the sphere */
+    bool running;               /* as the sphere has it, but for a grant that wakes it */
+    bool alone;                 /* the only vCPU: all of memory is one line */
+    bool asked;                 /* for a line: wait for it at the boundary */
+    unsigned tries;             /* of the instruction @tried, which were abandoned */
+    uint64_t tried;
+    uintptr_t walk_retaddr;     /* of the access for which page tables are walked */
+    uint8_t *code_pages;        /* a bit for each page whose code it may run */
+    size_t code_pages_size;
+    uint64_t arcs;              /* that were logged */
 
     LogReader *order;           /* replaying */
     LogReader *data;
     LogEvent next;              /* of the order log: where to stop */
     LogEvent next_input;        /* of the data log */
     bool finished;              /* the end was reached, or replay diverged */
+    Position published;         /* atomic: others may rely on it */
+    Position wanted[SPHERE_MAX_PROCESSORS];     /* by others; UINT64_MAX: nothing */
 
-    bool flush_due;             /* a table was changed: drop all translations */
+    struct RecorderTables *tables;
+    bool flush_due;             /* the vCPU changed a table: drop all translations */
+    bool drop_due;              /* the same, but replay must be told */
     bool drops_one_page;
     uint64_t user_tables;       /* TTBR0 of which user translations were made */
     vaddr low_page[RECORDER_LOW_PAGES]; /* user pages with privileged translations */
     unsigned n_low_pages;       /* more than fit: all may be */
     bool suspended;             /* inside PSCI CPU_SUSPEND, already logged */
 } RecorderVcpu;
+
+/* Frees all but the logs. */
+void recorder_vcpu_free(RecorderVcpu *v);
 
 static inline Position recorder_position(CPUState *cpu)
 {
@@ -75,15 +89,19 @@ void recorder_vcpu_attach(CPUState *cpu, RecorderVcpu *v);
 RecorderVcpu *recorder_vcpu_detach(CPUState *cpu);
 void recorder_grant(CPUState *cpu, Position limit);
 
-/* tables.c: translations of one recorded machine's main RAM. */
+/* tables.c: which translations a vCPU has, made from which pages of main RAM. */
 void recorder_tables_start(void);
-void recorder_tables_stop(void);
+struct RecorderTables *recorder_tables_new(void);
+void recorder_tables_free(struct RecorderTables *tables);
 /* Between two steps: drop them all, if that is due. */
 void recorder_drop_translations(CPUState *cpu);
-/* DMA wrote main RAM. */
 void recorder_tables_written(CPUState *cpu, uint64_t offset, uint64_t size);
+/* The translation of one page, or all. */
+void recorder_drop(CPUState *cpu, vaddr page);
 
-/* player.c: the next input of this vCPU, which must be of this kind. */
+/* player.c: how far a vCPU may run before something is due. */
+Position player_limit(CPUState *cpu);
+/* The next input of this vCPU, which must be of this kind. */
 bool player_take(CPUState *cpu, LogEventKind kind, uint64_t *value);
 /* The same, if it is an input of the running instruction at all. */
 bool player_take_if_due(CPUState *cpu, LogEventKind kind, uint64_t *value);
@@ -93,11 +111,11 @@ void player_diverged(CPUState *cpu, Position position, const char *format, ...)
 void player_console_store(hwaddr address, uint64_t value);
 
 /* dma.c */
-void recorder_dma_start(LogStream *log);
-void recorder_dma_stop(void);
-/* Safepoint: let DMA that waits go first, then note what it did. */
-void recorder_dma_safepoint(CPUState *cpu);
+void recorder_dma_start(LogStream *log, Processor *processor);
+/* The mode has changed. */
+void recorder_dma_renew_rings(void);
 uint64_t recorder_dma_steps(void);
+uint64_t recorder_dma_arcs(void);
 
 /* checkpoint.c: the state of a stopped machine, in its own directory. */
 bool checkpoint_save(const char *directory, Error **errp);
@@ -113,6 +131,8 @@ void recorder_fail(const char *format, ...) G_GNUC_PRINTF(1, 2);
 /* target-arm.c, or its stand-in for targets that cannot be recorded. */
 uint64_t recorder_register_digest(CPUState *cpu);
 void recorder_deliver(CPUState *cpu, int exception, int level);
+/* Firmware turns the vCPU on, when it next leaves cpu_exec(). */
+void recorder_turn_on(CPUState *cpu, uint64_t entry, uint64_t context, int level);
 /* Why this vCPU cannot be recorded; NULL if it can. */
 char *recorder_cpu_objection(CPUState *cpu);
 

@@ -92,6 +92,16 @@ static inline void recorder_interrupt(CPUState *cpu, int exception, int level)
     }
 }
 
+/* Firmware is about to turn the vCPU on: it is reset, and starts at @entry. */
+void recorder_turned_on_slow(CPUState *cpu, uint64_t entry, uint64_t context, int level);
+
+static inline void recorder_turned_on(CPUState *cpu, uint64_t entry, uint64_t context, int level)
+{
+    if (recorder_active()) {
+        recorder_turned_on_slow(cpu, entry, context, level);
+    }
+}
+
 /* A halted vCPU goes on. */
 void recorder_wake_slow(CPUState *cpu);
 
@@ -126,6 +136,76 @@ bool recorder_wfi_finds_work(CPUState *cpu);
 /* A PSCI call: replaying, what it returned, if it did. */
 bool recorder_replay_psci(CPUState *cpu, bool *returns, int32_t *result);
 void recorder_record_psci(CPUState *cpu, bool returns, int32_t result);
+
+/* --- accesses to guest RAM (access.c) ----------------------------------------- */
+
+/*
+ * A vCPU is about to access what lies at @host, within a page; or has looked up
+ * code there, or is about to walk page tables for an access.  These do not
+ * return if the instruction must wait: it runs again.
+ */
+void recorder_access_slow(CPUState *cpu, const void *host, unsigned size, bool write,
+                          uintptr_t retaddr);
+void recorder_fetch_slow(CPUState *cpu, const void *host);
+void recorder_walk_for_slow(CPUState *cpu, uintptr_t retaddr);
+
+static inline void recorder_access(CPUState *cpu, const void *host, unsigned size, bool write,
+                                   uintptr_t retaddr)
+{
+    if (recorder_recording()) {
+        recorder_access_slow(cpu, host, size, write, retaddr);
+    }
+}
+
+static inline void recorder_fetch(CPUState *cpu, const void *host)
+{
+    if (recorder_recording()) {
+        recorder_fetch_slow(cpu, host);
+    }
+}
+
+static inline void recorder_walk_for(CPUState *cpu, uintptr_t retaddr)
+{
+    if (recorder_recording()) {
+        recorder_walk_for_slow(cpu, retaddr);
+    }
+}
+
+/* An instruction is about to run again, with no boundary before it. */
+void recorder_retry_slow(CPUState *cpu);
+
+static inline void recorder_retry(CPUState *cpu)
+{
+    if (recorder_recording()) {
+        recorder_retry_slow(cpu);
+    }
+}
+
+/* An instruction runs while no other vCPU does. */
+void recorder_exclusive_begin_slow(CPUState *cpu);
+void recorder_exclusive_end_slow(CPUState *cpu);
+
+static inline void recorder_exclusive_begin(CPUState *cpu)
+{
+    if (recorder_recording()) {
+        recorder_exclusive_begin_slow(cpu);
+    }
+}
+
+static inline void recorder_exclusive_end(CPUState *cpu)
+{
+    if (recorder_recording()) {
+        recorder_exclusive_end_slow(cpu);
+    }
+}
+
+/* Must accesses to @mr not be made by generated code? */
+bool recorder_hides_slow(MemoryRegion *mr);
+
+static inline bool recorder_hides(MemoryRegion *mr)
+{
+    return recorder_recording() && recorder_hides_slow(mr);
+}
 
 /* --- copies of memory: translations and code (tables.c) ---------------------- */
 
@@ -180,11 +260,11 @@ static inline void recorder_store(CPUState *cpu, ram_addr_t address,
 }
 
 /* Must stores to this page stay on the slow path? */
-bool recorder_is_table_slow(ram_addr_t address);
+bool recorder_is_table_slow(CPUState *cpu, ram_addr_t address);
 
-static inline bool recorder_is_table(ram_addr_t address)
+static inline bool recorder_is_table(CPUState *cpu, ram_addr_t address)
 {
-    return recorder_active() && recorder_is_table_slow(address);
+    return recorder_active() && recorder_is_table_slow(cpu, address);
 }
 
 /* The vCPU dropped all its translations. */
@@ -200,17 +280,15 @@ static inline void recorder_flushed(CPUState *cpu)
 /* --- the outside ------------------------------------------------------------ */
 
 /*
- * A device writes guest RAM, in any thread: between these two, vCPUs stand
- * between two steps.
+ * A device writes guest RAM, in any thread, between these two.  Returns how much
+ * it may write in one go.
  */
-void recorder_dma_begin_slow(void);
+hwaddr recorder_dma_begin_slow(MemoryRegion *mr, hwaddr offset, hwaddr size);
 void recorder_dma_end_slow(MemoryRegion *mr, hwaddr offset, hwaddr size);
 
-static inline void recorder_dma_begin(void)
+static inline hwaddr recorder_dma_begin(MemoryRegion *mr, hwaddr offset, hwaddr size)
 {
-    if (recorder_recording()) {
-        recorder_dma_begin_slow();
-    }
+    return recorder_recording() ? recorder_dma_begin_slow(mr, offset, size) : size;
 }
 
 static inline void recorder_dma_end(MemoryRegion *mr, hwaddr offset, hwaddr size)
@@ -241,6 +319,19 @@ static inline void recorder_safe(CPUState *cpu)
     }
 }
 
+/*
+ * The guest waits for another vCPU in a loop; which may want this host core, or a
+ * line of this vCPU.
+ */
+static inline void recorder_yield(CPUState *cpu)
+{
+    if (!recorder_replaying()) {
+        recorder_safe(cpu);
+        sched_yield();
+        recorder_running(cpu);
+    }
+}
+
 /* A thread is about to wait; a vCPU that runs is safe meanwhile. */
 CPUState *recorder_wait_begin_slow(void);
 
@@ -254,6 +345,12 @@ static inline void recorder_wait_end(CPUState *cpu)
     if (cpu) {
         recorder_enter_running(cpu);
     }
+}
+
+/* TLBI for all vCPUs: translations are coherent, so there is nothing to do. */
+static inline bool recorder_ignores_tlbi(void)
+{
+    return recorder_active();
 }
 
 /* The machine is about to be reset: a recording ends before that. */

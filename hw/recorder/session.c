@@ -14,7 +14,10 @@
 #include "qapi/error.h"
 #include "qapi/qapi-events-recorder.h"
 #include "system/runstate.h"
+#include "system/tcg.h"
+#include "tcg/startup.h"
 
+#include "hw/recorder/access.h"
 #include "hw/recorder/recorder.h"
 #include "hw/recorder/recorder-internal.h"
 #include "hw/recorder/session.h"
@@ -24,6 +27,7 @@ static struct {
     char *directory;
     Manifest *manifest;
     LogWriter *writer;
+    Sphere *sphere;
     int64_t started_us;
     char *failure;              /* why it must end; set once, by any thread */
 } session;
@@ -78,15 +82,24 @@ static bool can_record(Error **errp)
                    MACHINE_GET_CLASS(machine)->name ?: "this");
         return false;
     }
-    if (machine->smp.max_cpus > 1) {
-        error_setg(errp, "cannot record %u vCPUs: only one can be recorded so far", machine->smp.max_cpus);
+    if (machine->smp.max_cpus > SPHERE_MAX_VCPUS) {
+        error_setg(errp, "cannot record %u vCPUs: the most are %u (give a smaller -smp)",
+                   machine->smp.max_cpus, SPHERE_MAX_VCPUS);
+        return false;
+    }
+    if (machine->smp.cpus != machine->smp.max_cpus) {
+        error_setg(errp, "cannot record a guest whose vCPUs may be hot-plugged (-smp without maxcpus)");
+        return false;
+    }
+    if (machine->smp.cpus > 1 && !qemu_tcg_mttcg_enabled()) {
+        error_setg(errp, "cannot record several vCPUs that share a thread (-accel tcg,thread=multi)");
         return false;
     }
     if (machine->firmware) {
         error_setg(errp, "cannot record a guest with firmware in flash (-bios) so far: boot with -kernel");
         return false;
     }
-    objection = recorder_cpu_objection(first_cpu);
+    objection = recorder_cpu_objection(first_cpu);  /* the others are like it */
     if (!objection) {
         object_child_foreach_recursive(object_get_root(), find_objection, &objection);
     }
@@ -121,7 +134,7 @@ static char *property(Object *object, const char *name)
 static Manifest *describe_machine(void)
 {
     MachineState *machine = MACHINE(qdev_get_machine());
-    Manifest *manifest = manifest_new(1);
+    Manifest *manifest = manifest_new(machine->smp.cpus);
     g_autofree char *gic = property(OBJECT(machine), "gic-version");
     g_autofree char *model = cpu_model_from_type(machine->cpu_type);
 
@@ -138,9 +151,51 @@ static Manifest *describe_machine(void)
     return manifest;
 }
 
+/* --- vCPUs -------------------------------------------------------------------- */
+
+static void kick(Processor *processor)
+{
+    CPUState *cpu = processor->user;
+
+    if (cpu) {
+        qatomic_set(&cpu->neg.icount_decr.u16.high, -1);
+    }
+}
+
+static const SphereOps sphere_ops = { .kick = kick };
+
+/* A vCPU that is alone has all of memory as one line. */
+static Sphere *make_sphere(unsigned n_vcpus)
+{
+    recorder_several_vcpus = n_vcpus > 1;
+    recorder_force_slow_path = !tcg_has_recorder_check() || getenv("REPRISE_SLOW");
+    return sphere_new(n_vcpus, recorder_ram.host,
+                      n_vcpus > 1 ? recorder_ram.size : 1 << SPHERE_PAGE_SHIFT, &sphere_ops);
+}
+
 static void attach_vcpu(CPUState *cpu, run_on_cpu_data data)
 {
-    recorder_vcpu_attach(cpu, data.host_ptr);
+    RecorderVcpu *v = g_new0(RecorderVcpu, 1);
+
+    v->log = log_writer_stream(session.writer, cpu->cpu_index);
+    log_stream_rest(v->log);
+    v->digest_due = RECORDER_DIGEST_INTERVAL;
+    v->processor = &session.sphere->processor[cpu->cpu_index];
+    v->processor->user = cpu;
+    v->alone = session.manifest->n_vcpus == 1;
+    v->tables = recorder_tables_new();
+    v->code_pages_size = recorder_ram.size >> SPHERE_PAGE_SHIFT >> 3;
+    v->code_pages = g_malloc0(v->code_pages_size);
+    recorder_vcpu_attach(cpu, v);
+}
+
+static void run_on_all(run_on_cpu_func work, run_on_cpu_data data)
+{
+    CPUState *cpu;
+
+    CPU_FOREACH(cpu) {
+        run_on_cpu(cpu, work, data);
+    }
 }
 
 /* A new directory, or an empty one. */
@@ -165,6 +220,7 @@ static bool make_directory(const char *directory, Error **errp)
 static void session_clear(void)
 {
     g_clear_pointer(&session.writer, log_writer_free);
+    g_clear_pointer(&session.sphere, sphere_free);
     g_clear_pointer(&session.manifest, manifest_free);
     g_clear_pointer(&session.directory, g_free);
     g_clear_pointer(&session.failure, g_free);
@@ -174,26 +230,23 @@ static bool begin(Error **errp)
 {
     g_autofree char *checkpoint = g_build_filename(session.directory, "checkpoint-0", NULL);
     g_autoptr(GError) error = NULL;
-    RecorderVcpu *v;
 
     if (!checkpoint_save(checkpoint, errp)) {
         return false;
     }
     manifest_add_checkpoint(session.manifest, "checkpoint-0");
-    session.writer = log_writer_new(session.directory, 1, &error);
+    session.writer = log_writer_new(session.directory, session.manifest->n_vcpus, &error);
     if (!session.writer || !manifest_save(session.manifest, session.directory, &error)) {
         error_setg(errp, "%s", error->message);
         return false;
     }
-    v = g_new0(RecorderVcpu, 1);
-    v->log = log_writer_stream(session.writer, 0);
-    log_stream_rest(v->log);
-    v->digest_due = RECORDER_DIGEST_INTERVAL;
-    qemu_mutex_init(&v->run_lock);
     recorder_tables_start();
-    run_on_cpu(first_cpu, attach_vcpu, RUN_ON_CPU_HOST_PTR(v));
+    session.sphere = make_sphere(session.manifest->n_vcpus);
+    run_on_all(attach_vcpu, RUN_ON_CPU_NULL);
+    recorder_dma_start(log_writer_stream(session.writer, session.manifest->n_vcpus),
+                       sphere_dma(session.sphere));
     recorder_mode = RECORDER_RECORDING;
-    recorder_dma_start(log_writer_stream(session.writer, session.manifest->n_vcpus));
+    recorder_dma_renew_rings();
     session.started_us = g_get_monotonic_time();
     return true;
 }
@@ -203,10 +256,17 @@ static void remove_leftovers(void)
 {
     static const char *const files[] = {
         "checkpoint-0/cpus", "checkpoint-0/devices", "checkpoint-0/ram", "checkpoint-0",
-        "vcpu-0.order", "vcpu-0.data", "dma.order", "manifest",
+        "dma.order", "manifest",
     };
 
     g_clear_pointer(&session.writer, log_writer_free);
+    for (unsigned i = 0; i < session.manifest->n_vcpus; i++) {
+        g_autofree char *order = g_strdup_printf("%s/vcpu-%u.order", session.directory, i);
+        g_autofree char *data = g_strdup_printf("%s/vcpu-%u.data", session.directory, i);
+
+        remove(order);
+        remove(data);
+    }
     for (size_t i = 0; i < ARRAY_SIZE(files); i++) {
         g_autofree char *path = g_build_filename(session.directory, files[i], NULL);
 
@@ -251,22 +311,22 @@ static void end_vcpu(CPUState *cpu, run_on_cpu_data data)
     Position position;
 
     recorder_enter_running(cpu);
-    recorder_boundary_slow(cpu);        /* a WAIT may be due */
+    recorder_boundary_slow(cpu);        /* drops may be due */
+    recorder_leave_running(cpu);
+    log_stream_resume(v->log);
     position = recorder_position(cpu);
     manifest->end->at[cpu->cpu_index] = position;
     manifest->register_digests[cpu->cpu_index] = recorder_register_digest(cpu);
     manifest->instructions[cpu->cpu_index] = position - v->other_steps;
+    manifest->arcs += v->arcs;
     log_event(v->log, LOG_EVENT_END, position,
               manifest->register_digests[cpu->cpu_index], v->store_hash);
-    recorder_leave_running(cpu);
+    log_stream_rest(v->log);
 }
 
 static void detach_vcpu(CPUState *cpu, run_on_cpu_data data)
 {
-    RecorderVcpu *v = recorder_vcpu_detach(cpu);
-
-    qemu_mutex_destroy(&v->run_lock);
-    g_free(v);
+    recorder_vcpu_free(recorder_vcpu_detach(cpu));
 }
 
 static void end(const char *reason)
@@ -275,12 +335,11 @@ static void end(const char *reason)
     g_autoptr(GError) error = NULL;
 
     manifest->end = point_new(manifest->n_vcpus);
-    run_on_cpu(first_cpu, end_vcpu, RUN_ON_CPU_HOST_PTR(manifest));
-    manifest->arcs = recorder_dma_steps();
+    run_on_all(end_vcpu, RUN_ON_CPU_HOST_PTR(manifest));
+    manifest->arcs += recorder_dma_arcs();
     recorder_mode = RECORDER_OFF;
-    run_on_cpu(first_cpu, detach_vcpu, RUN_ON_CPU_NULL);
-    recorder_dma_stop();
-    recorder_tables_stop();
+    run_on_all(detach_vcpu, RUN_ON_CPU_NULL);
+    recorder_dma_renew_rings();
     manifest->seconds = (g_get_monotonic_time() - session.started_us) / 1e6;
     manifest->ram_digest = checkpoint_ram_digest();
     /* The writer knows best why the log could not be written. */

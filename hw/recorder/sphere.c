@@ -159,11 +159,20 @@ static bool changes_table(const Processor *p, const SpherePage *page)
     return false;
 }
 
+static bool is_cleared(const Processor *p, const SpherePage *page)
+{
+    return p->cleared == page && p->request.word >= p->cleared_word &&
+           p->request.last_word <= p->cleared_last;
+}
+
 /* Who else must drop copies of @page before @p writes there? */
 static uint32_t copy_holders(Processor *p, SpherePage *page)
 {
     uint32_t holders = page->code;
 
+    if (is_cleared(p, page)) {
+        return 0;
+    }
     if (changes_table(p, page)) {
         for (unsigned i = 0; i < p->sphere->n_processors; i++) {
             if (in_table(&p->sphere->processor[i], page)) {
@@ -418,6 +427,11 @@ static void grant(Processor *p, SpherePage *page)
         if (!page->protected || changes_table(p, page)) {
             order_after_left(p, page);
         }
+        if (page->protected && !is_cleared(p, page)) {
+            p->cleared = page;
+            p->cleared_word = p->request.word;
+            p->cleared_last = p->request.last_word;
+        }
     }
     pass(p, page);
     FOREACH_LINE(i, distinct(page, p->request.lines)) {
@@ -594,6 +608,7 @@ static SphereAnswer ask(Processor *p, SpherePage *page)
         __atomic_store_n(&p->request.page, NULL, __ATOMIC_RELAXED);
     } else {
         p->counts.asked++;
+        p->cleared = NULL;      /* it will be safe */
     }
     sphere_unlock(&page->lock);
     return granted ? SPHERE_GRANTED : SPHERE_ASKED;
@@ -677,6 +692,7 @@ void sphere_safe(Processor *p, Position position)
     g_assert(!p->sources && position >= p->ordered);
     sphere_lock(&p->lock);
     p->running = false;
+    p->cleared = NULL;
     p->published = position;
     sphere_unlock(&p->lock);
     serve_inbox(p);

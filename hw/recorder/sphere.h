@@ -113,6 +113,13 @@ struct Processor {
         uint32_t dropped;       /* who has dropped translations for it already */
     } request;
 
+    /*
+     * Others have dropped their copies of these words, and cannot make new ones
+     * before it is safe: they would need the line.
+     */
+    SpherePage *cleared;
+    unsigned cleared_word, cleared_last;
+
     /* Arcs into its next step, to be logged: under the request's page, or its own. */
     uint32_t sources;
     Position source[SPHERE_MAX_PROCESSORS];

@@ -18,8 +18,9 @@
  * on to its end.  Replay cuts TBs at other places, so a store to the page that
  * is being executed, or to its translation, is the last instruction of its TB.
  *
- * One vCPU so far: its thread alone touches what is here, or DMA while it is
- * safe.
+ * Each vCPU has its own translations and knows its own tables; what is here
+ * belongs to its thread.  Stores of others come to it as drops: recording,
+ * through the sphere (access.c), replaying, from the log.
  */
 #include "qemu/osdep.h"
 #include "accel/tcg/internal-common.h"
@@ -32,6 +33,7 @@
 #include "hw/core/cpu.h"
 #include "tcg/tcg.h"
 
+#include "hw/recorder/access.h"
 #include "hw/recorder/recorder.h"
 #include "hw/recorder/recorder-internal.h"
 
@@ -46,29 +48,38 @@ typedef struct Table {
 /* Of a page that was used for several addresses, or in a way that we don't know. */
 #define SPAN_UNKNOWN UINT64_MAX
 
-/* Main RAM: the only memory that is tracked. */
-static uint8_t *ram_host;
-static ram_addr_t ram_start;
-static uint64_t ram_size;
+/* What a vCPU knows of the tables that its translations were made from. */
+typedef struct RecorderTables {
+    GArray *pages;              /* which of these are in use */
+    Table table[];              /* one for each page of main RAM */
+} RecorderTables;
 
-static Table *tables;               /* one for each page */
-static GArray *table_pages;         /* which of them are in use */
+RecorderRam recorder_ram;
 
 void recorder_tables_start(void)
 {
     MemoryRegion *ram = MACHINE(qdev_get_machine())->ram;
 
-    ram_host = memory_region_get_ram_ptr(ram);
-    ram_start = memory_region_get_ram_addr(ram);
-    ram_size = memory_region_size(ram);
-    tables = g_new0(Table, ram_size / PAGE);
-    table_pages = g_array_new(false, false, sizeof(uint32_t));
+    recorder_ram.host = memory_region_get_ram_ptr(ram);
+    recorder_ram.start = memory_region_get_ram_addr(ram);
+    recorder_ram.size = memory_region_size(ram);
 }
 
-void recorder_tables_stop(void)
+RecorderTables *recorder_tables_new(void)
 {
-    g_clear_pointer(&tables, g_free);
-    g_clear_pointer(&table_pages, g_array_unref);
+    RecorderTables *tables = g_malloc0(sizeof(*tables) +
+                                       recorder_ram.size / PAGE * sizeof(tables->table[0]));
+
+    tables->pages = g_array_new(false, false, sizeof(uint32_t));
+    return tables;
+}
+
+void recorder_tables_free(RecorderTables *tables)
+{
+    if (tables) {
+        g_array_unref(tables->pages);
+        g_free(tables);
+    }
 }
 
 /* The kernel itself touches user memory: TTBR0 decides what it finds there. */
@@ -87,7 +98,8 @@ static void note_low_page(RecorderVcpu *v, vaddr page)
 void recorder_walk_slow(CPUState *cpu, const void *host, vaddr address, uint64_t span,
                         bool privileged)
 {
-    uint64_t offset = (const uint8_t *)host - ram_host;
+    RecorderTables *tables = cpu->recorder->tables;
+    uint64_t offset = (const uint8_t *)host - recorder_ram.host;
     uint32_t page = offset / PAGE;
     vaddr first = span == SPAN_UNKNOWN ? 0 : (address & -span) - offset % PAGE / 8 * span;
     Table *table;
@@ -95,56 +107,103 @@ void recorder_walk_slow(CPUState *cpu, const void *host, vaddr address, uint64_t
     if (privileged && !extract64(address, 55, 1)) {
         note_low_page(cpu->recorder, address & -(vaddr)PAGE);
     }
-    if (offset >= ram_size) {
+    if (offset >= recorder_ram.size) {
         recorder_fail("the guest keeps page tables outside of its main memory");
         return;
     }
-    table = &tables[page];
+    table = &tables->table[page];
+    if (recorder_recording()) {
+        recorder_table_access(cpu, offset, table->span != 0);
+    }
     if (table->span == 0) {
         table->first = first;
         table->span = span;
-        g_array_append_val(table_pages, page);
-        tlb_reset_dirty_range_all(ram_start + page * (ram_addr_t)PAGE, PAGE);
+        g_array_append_val(tables->pages, page);
+        tlb_reset_dirty(cpu, (uintptr_t)recorder_ram.host + page * (uintptr_t)PAGE, PAGE);
     } else if (table->first != first || table->span != span) {
         table->span = SPAN_UNKNOWN;
     }
 }
 
-static Table *table_at(ram_addr_t address)
+static Table *table_at(CPUState *cpu, ram_addr_t address)
 {
-    ram_addr_t offset = address - ram_start;
+    ram_addr_t offset = address - recorder_ram.start;
+    Table *table = &cpu->recorder->tables->table[offset / PAGE];
 
-    if (offset >= ram_size || !tables[offset / PAGE].span) {
-        return NULL;
-    }
-    return &tables[offset / PAGE];
+    return offset < recorder_ram.size && table->span ? table : NULL;
 }
 
-bool recorder_is_table_slow(ram_addr_t address)
+bool recorder_is_table_slow(CPUState *cpu, ram_addr_t address)
 {
-    return table_at(address) != NULL;
+    return table_at(cpu, address) != NULL;
 }
 
+/*
+ * All translations are gone.  If an instruction did that, it does so in replay as
+ * well; if not, replay must be told.
+ */
 void recorder_flushed_slow(CPUState *cpu)
 {
-    for (unsigned i = 0; i < table_pages->len; i++) {
-        tables[g_array_index(table_pages, uint32_t, i)].span = 0;
+    RecorderVcpu *v = cpu->recorder;
+    RecorderTables *tables = v->tables;
+
+    for (unsigned i = 0; i < tables->pages->len; i++) {
+        tables->table[g_array_index(tables->pages, uint32_t, i)].span = 0;
     }
-    g_array_set_size(table_pages, 0);
-    cpu->recorder->n_low_pages = 0;
+    g_array_set_size(tables->pages, 0);
+    v->n_low_pages = 0;
+    if (!recorder_recording()) {
+        return;
+    }
+    if (!v->running) {
+        v->drop_due = true;
+    } else if (cpu->neg.can_do_io && !v->alone) {
+        sphere_left_tables(v->processor, recorder_position(cpu));
+    }
 }
 
+void recorder_drop(CPUState *cpu, vaddr page)
+{
+    RecorderVcpu *v = cpu->recorder;
+
+    if (page == RECORDER_ALL) {
+        tlb_flush(cpu);
+        return;
+    }
+    v->drops_one_page = true;
+    tlb_flush_page(cpu, page);
+    v->drops_one_page = false;
+}
+
+vaddr recorder_table_word_page(CPUState *cpu, uint64_t offset)
+{
+    const Table *table = &cpu->recorder->tables->table[offset / PAGE];
+
+    if (table->span == 0) {
+        return RECORDER_NONE;
+    }
+    return table->span == PAGE ? table->first + offset % PAGE / 8 * PAGE : RECORDER_ALL;
+}
+
+/* DMA writes main RAM, past a vCPU that is alone, and safe. */
 void recorder_tables_written(CPUState *cpu, uint64_t offset, uint64_t size)
 {
     for (uint64_t page = offset / PAGE; page <= (offset + size - 1) / PAGE; page++) {
-        cpu->recorder->flush_due |= tables[page].span != 0;
+        cpu->recorder->drop_due |= cpu->recorder->tables->table[page].span != 0;
     }
 }
 
 void recorder_drop_translations(CPUState *cpu)
 {
-    if (cpu->recorder->flush_due) {
-        cpu->recorder->flush_due = false;
+    RecorderVcpu *v = cpu->recorder;
+
+    if (v->drop_due) {
+        v->drop_due = false;
+        log_event(v->log, LOG_EVENT_DROP, recorder_position(cpu), RECORDER_ALL);
+        v->flush_due = true;
+    }
+    if (v->flush_due) {
+        v->flush_due = false;
         tlb_flush(cpu);
     }
 }
@@ -168,23 +227,19 @@ static void be_last_in_tb(CPUState *cpu, uintptr_t retaddr)
  */
 static void drop_page(CPUState *cpu, vaddr page, uintptr_t retaddr)
 {
-    RecorderVcpu *v = cpu->recorder;
-
     if (((cpu->cc->get_pc(cpu) ^ page) & -(vaddr)PAGE) == 0) {
         be_last_in_tb(cpu, retaddr);
     }
-    v->drops_one_page = true;
-    tlb_flush_page(cpu, page);
-    v->drops_one_page = false;
+    recorder_drop(cpu, page);
 }
 
 static void change_table(CPUState *cpu, const Table *table, ram_addr_t address,
                          unsigned size, uintptr_t retaddr)
 {
-    uint64_t offset = address - ram_start;
+    uint64_t offset = address - recorder_ram.start;
 
     for (uint64_t at = QEMU_ALIGN_DOWN(offset, 8); at < offset + size; at += 8) {
-        if (*(uint64_t *)(ram_host + at) == 0) {
+        if (*(uint64_t *)(recorder_ram.host + at) == 0) {
             continue;
         }
         if (table->span == PAGE) {
@@ -206,7 +261,7 @@ static bool in_page_being_executed(ram_addr_t address, uintptr_t retaddr)
 void recorder_store_slow(CPUState *cpu, ram_addr_t address, unsigned size,
                          uintptr_t retaddr)
 {
-    Table *table = table_at(address);
+    Table *table = table_at(cpu, address);
 
     if (table) {
         change_table(cpu, table, address, size, retaddr);
@@ -231,11 +286,9 @@ void recorder_table_base_slow(CPUState *cpu, bool user)
         tlb_flush(cpu);
         return;
     }
-    v->drops_one_page = true;
     for (unsigned i = 0; i < v->n_low_pages; i++) {
-        tlb_flush_page(cpu, v->low_page[i]);
+        recorder_drop(cpu, v->low_page[i]);
     }
-    v->drops_one_page = false;
     v->n_low_pages = 0;
 }
 

@@ -10,8 +10,11 @@
 #include "internals.h"
 #include "accel/tcg/cpu-ops.h"
 
+#include "arm-powerctl.h"
 #include "exec/cputlb.h"
+#include "exec/exec-all.h"
 #include "exec/helper-proto.h"
+#include "multiprocessing.h"
 
 #include "hw/recorder/recorder.h"
 #include "hw/recorder/recorder-internal.h"
@@ -93,6 +96,17 @@ void recorder_deliver(CPUState *cpu, int exception, int level)
     cpu->exception_index = -1;
 }
 
+/* As arm_set_cpu_on() has it; the vCPU's thread does it when it leaves cpu_exec(). */
+void recorder_turn_on(CPUState *cpu, uint64_t entry, uint64_t context, int level)
+{
+    ARMCPU *arm = ARM_CPU(cpu);
+
+    bql_lock();
+    arm->power_state = PSCI_OFF;
+    arm_set_cpu_on(arm_cpu_mp_affinity(arm), entry, context, level, true);
+    bql_unlock();
+}
+
 char *recorder_cpu_objection(CPUState *cpu)
 {
     ARMCPU *arm = ARM_CPU(cpu);
@@ -126,4 +140,16 @@ char *recorder_cpu_objection(CPUState *cpu)
         return g_strdup("WFI with timeout (FEAT_WFxT)");
     }
     return NULL;
+}
+
+/* See gen_prepare_stores(). */
+void HELPER(recorder_stores)(CPUARMState *env, uint64_t address, uint32_t size, uint32_t mmu_idx)
+{
+    uintptr_t retaddr = GETPC();
+    unsigned first = MIN(size, -(address | TARGET_PAGE_MASK));
+
+    probe_write(env, address, first, mmu_idx, retaddr);
+    if (first < size) {
+        probe_write(env, address + first, size - first, mmu_idx, retaddr);
+    }
 }

@@ -12,6 +12,7 @@
 #include "exec/cputlb.h"
 #include "hw/core/cpu.h"
 
+#include "hw/recorder/access.h"
 #include "hw/recorder/recorder.h"
 #include "hw/recorder/recorder-internal.h"
 #include "hw/recorder/session.h"
@@ -42,6 +43,10 @@ void recorder_vcpu_attach(CPUState *cpu, RecorderVcpu *v)
     cpu->recorder = v;
     v->granted = cpu->neg.icount_decr.u16.low = 0;
     cpu->tcg_cflags |= CF_USE_ICOUNT;
+    if (v->processor && !v->alone && !recorder_force_slow_path) {
+        cpu->tcg_cflags |= CF_RECORD;
+        cpu->neg.recorder_l1 = v->processor->l1 - ((uintptr_t)recorder_ram.host >> SPHERE_LINE_SHIFT);
+    }
     tlb_flush(cpu);
 }
 
@@ -49,7 +54,7 @@ RecorderVcpu *recorder_vcpu_detach(CPUState *cpu)
 {
     RecorderVcpu *v = cpu->recorder;
 
-    cpu->tcg_cflags &= ~CF_USE_ICOUNT;
+    cpu->tcg_cflags &= ~(CF_USE_ICOUNT | CF_RECORD);
     cpu->neg.icount_decr.u16.low = 0;
     tlb_flush(cpu);
     cpu->recorder = NULL;
@@ -71,9 +76,16 @@ void recorder_query_point(Point *point)
     }
 }
 
-static Position limit_of(RecorderVcpu *v)
+void recorder_vcpu_free(RecorderVcpu *v)
 {
-    return recorder_replaying() ? v->next.position : UINT64_MAX;
+    recorder_tables_free(v->tables);
+    g_free(v->code_pages);
+    g_free(v);
+}
+
+static Position limit_of(CPUState *cpu)
+{
+    return recorder_replaying() ? player_limit(cpu) : UINT64_MAX;
 }
 
 bool recorder_refill(CPUState *cpu, TranslationBlock *tb)
@@ -83,7 +95,7 @@ bool recorder_refill(CPUState *cpu, TranslationBlock *tb)
     if (!v) {
         return false;
     }
-    recorder_grant(cpu, limit_of(v));
+    recorder_grant(cpu, limit_of(cpu));
     if (v->granted > 0 && v->granted < tb->icount) {
         cpu->cflags_next_tb = (tb->cflags & ~CF_COUNT_MASK) | v->granted;
     }
@@ -96,7 +108,7 @@ bool recorder_must_stop_slow(CPUState *cpu)
 
     return v->flush_due ||
            (recorder_replaying() ? recorder_position(cpu) >= v->next.position
-                                 : v->dma_seen != recorder_dma_steps());
+                                 : recorder_has_lost(v));
 }
 
 /* Add a step that is no instruction; the budget shrinks with it. */
@@ -112,7 +124,10 @@ void recorder_step_slow(CPUState *cpu)
     }
     v->base++;
     v->other_steps++;
-    recorder_grant(cpu, MAX(limit_of(v), now + 1));
+    if (recorder_recording()) {
+        sphere_boundary(v->processor, now + 1);     /* waits come after it */
+    }
+    recorder_grant(cpu, MAX(limit_of(cpu), now + 1));
 }
 
 /* --- recording -------------------------------------------------------------- */
@@ -131,7 +146,7 @@ void recorder_boundary_slow(CPUState *cpu)
     RecorderVcpu *v = cpu->recorder;
 
     v->suspended = false;
-    recorder_dma_safepoint(cpu);
+    recorder_safepoint(cpu);
     recorder_drop_translations(cpu);
     if (recorder_position(cpu) >= v->digest_due && cpu->exception_index < 0) {
         log_digest(cpu, LOG_EVENT_DIGEST);
@@ -152,4 +167,23 @@ void recorder_wake_slow(CPUState *cpu)
 {
     log_event(cpu->recorder->log, LOG_EVENT_WAKE, recorder_position(cpu));
     recorder_step_slow(cpu);
+}
+
+/*
+ * In the vCPU's thread, outside of cpu_exec().  The vCPU is about to be reset, and
+ * its budget with it.
+ */
+void recorder_turned_on_slow(CPUState *cpu, uint64_t entry, uint64_t context, int level)
+{
+    RecorderVcpu *v = cpu->recorder;
+
+    if (recorder_recording()) {
+        recorder_enter_running(cpu);
+        log_event(v->log, LOG_EVENT_START, recorder_position(cpu), entry, context,
+                  (uint64_t)level);
+        recorder_step_slow(cpu);
+        recorder_leave_running(cpu);
+    }
+    v->base = recorder_position(cpu);
+    v->granted = cpu->neg.icount_decr.u16.low = 0;
 }

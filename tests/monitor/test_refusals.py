@@ -18,7 +18,9 @@ CPU = ["-cpu", "cortex-a72,pmu=off"]
 # --- what cannot be recorded ----------------------------------------------------------
 
 CANNOT_RECORD = {
-    "two vCPUs": (["--smp", "2", "--run", "true"], "2 vCPUs"),
+    "too many vCPUs": ([*QEMU, *CPU, "-machine", "gic-version=3,its=off", "-smp", "17"], "17 vCPUs"),
+    "vCPUs to be hot-plugged": ([*QEMU, *CPU, "-smp", "1,maxcpus=2"], "hot-plugged"),
+    "vCPUs in one thread": ([*QEMU, *CPU, "-smp", "2", "-accel", "tcg,thread=single"], "thread=multi"),
     "no such guest": (["--arch", "mips", "--run", "true"], "'mips'"),
     "a balloon": ([*QEMU, *CPU, "-device", "virtio-balloon-pci,id=fat"], "virtio-balloon"),
     "a PMU": ([*QEMU, "-cpu", "cortex-a72"], "pmu=off"),

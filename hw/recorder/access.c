@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Accesses of vCPUs to guest RAM that are not in the L1, and code fetches: they
+ * go to the sphere.  Invariants: design 3.1, and sphere.h.
+ *
+ * Nobody waits in mid-step.  An instruction that needs a line of a vCPU that
+ * runs is abandoned like one that faults, its vCPU waits at the boundary,
+ * and then runs it again, alone in its TB and with no boundary before it, so with
+ * what it asked for in hand.  One that fails too often, since it needs several
+ * lines at once that others want too, runs exclusively.
+ *
+ * A vCPU that is alone keeps all of memory as if it were one line, and tests for
+ * it at boundaries only: there is only DMA to take it away.
+ */
+#include "qemu/osdep.h"
+#include "accel/tcg/internal-common.h"
+#include "exec/cputlb.h"
+#include "exec/exec-all.h"
+#include "exec/tb-flush.h"
+#include "exec/translation-block.h"
+#include "hw/core/cpu.h"
+
+#include "hw/recorder/access.h"
+#include "hw/recorder/recorder.h"
+#include "hw/recorder/recorder-internal.h"
+
+/* How often an instruction may be abandoned before it runs exclusively. */
+#define MOST_TRIES 4
+
+bool recorder_force_slow_path;
+bool recorder_several_vcpus;
+
+/* --- arcs ------------------------------------------------------------------- */
+
+static void emit_wait(Processor *p, unsigned from, Position source, void *opaque)
+{
+    RecorderVcpu *v = opaque;
+
+    log_event(v->log, LOG_EVENT_WAIT, p->floor, (uint64_t)from, source);
+    v->arcs++;
+}
+
+static void log_arcs(RecorderVcpu *v)
+{
+    sphere_arcs(v->processor, emit_wait, v);
+}
+
+/*
+ * At a boundary, before others may take lines.  Whoever comes after this vCPU
+ * must come after what it waited for; so a step must end in between, and
+ * if the vCPU made none, this is one (holes.md 4).
+ */
+static Position settle(CPUState *cpu)
+{
+    RecorderVcpu *v = cpu->recorder;
+
+    if (recorder_position(cpu) < v->processor->ordered) {
+        log_event(v->log, LOG_EVENT_STEP, recorder_position(cpu));
+        recorder_step_slow(cpu);
+    }
+    return recorder_position(cpu);
+}
+
+/* --- running and safe --------------------------------------------------------- */
+
+/* Translations that others have changed.  At a boundary. */
+static void drop_copies(CPUState *cpu)
+{
+    RecorderVcpu *v = cpu->recorder;
+    uint64_t words[SPHERE_MAX_DROPS];
+    bool code = false;
+    unsigned n = sphere_take_drops(v->processor, words, &code);
+
+    for (unsigned i = 0; i < n; i++) {
+        vaddr page = i < SPHERE_MAX_DROPS ? recorder_table_word_page(cpu, words[i]) : RECORDER_ALL;
+
+        if (page == RECORDER_NONE) {
+            continue;
+        }
+        log_event(v->log, LOG_EVENT_DROP, recorder_position(cpu), page);
+        recorder_drop(cpu, page);
+        if (page == RECORDER_ALL) {
+            break;
+        }
+    }
+    if (code) {
+        memset(v->code_pages, 0, v->code_pages_size);
+        tcg_flush_jmp_cache(cpu);
+    }
+}
+
+/* Wait for what was asked for, if anything was. */
+static void complete(CPUState *cpu)
+{
+    RecorderVcpu *v = cpu->recorder;
+
+    if (v->asked) {
+        Position position = sphere_is_granted(v->processor) ? recorder_position(cpu) : settle(cpu);
+
+        log_stream_rest(v->log);
+        sphere_await(v->processor, position);
+        log_stream_resume(v->log);
+        v->asked = false;
+        log_arcs(v);
+    }
+}
+
+/* Must it come to a boundary before it touches memory again? */
+bool recorder_has_lost(RecorderVcpu *v)
+{
+    return sphere_has_drops(v->processor) || (v->alone && !(v->processor->l1[0] & L1_WRITE));
+}
+
+/*
+ * The last insn of a TB may make the vCPU safe in its middle (a device access):
+ * then it must come to a boundary before it touches memory again.
+ */
+void recorder_enter_running(CPUState *cpu)
+{
+    RecorderVcpu *v = cpu->recorder;
+
+    sphere_run(v->processor);
+    v->running = true;
+    log_stream_resume(v->log);
+    if (recorder_has_lost(v)) {
+        qatomic_set(&cpu->neg.icount_decr.u16.high, -1);
+    }
+}
+
+void recorder_leave_running(CPUState *cpu)
+{
+    RecorderVcpu *v = cpu->recorder;
+    Position position;
+
+    complete(cpu);
+    position = settle(cpu);
+    log_stream_rest(v->log);
+    v->running = false;
+    sphere_safe(v->processor, position);
+}
+
+CPUState *recorder_wait_begin_slow(void)
+{
+    CPUState *cpu = current_cpu;
+
+    if (!cpu || !cpu->recorder || !cpu->recorder->running) {
+        return NULL;
+    }
+    /* In mid-TB its position would not be known (holes.md 20). */
+    g_assert(cpu->neg.can_do_io);
+    recorder_leave_running(cpu);
+    return cpu;
+}
+
+/* A vCPU that is alone has all of memory, or waits for it here. */
+static void have_all_memory(CPUState *cpu)
+{
+    RecorderVcpu *v = cpu->recorder;
+
+    while (!(v->processor->l1[0] & L1_WRITE)) {
+        v->asked = sphere_acquire(v->processor, 0, 1, SPHERE_WRITE) == SPHERE_ASKED;
+        if (v->asked) {
+            complete(cpu);
+        } else {
+            log_arcs(v);
+        }
+    }
+}
+
+void recorder_safepoint(CPUState *cpu)
+{
+    RecorderVcpu *v = cpu->recorder;
+
+    if (sphere_asked(v->processor) && v->running) {
+        recorder_leave_running(cpu);
+        recorder_enter_running(cpu);
+    }
+    sphere_boundary(v->processor, recorder_position(cpu));
+    if (v->alone && v->running) {
+        have_all_memory(cpu);
+    }
+    if (sphere_has_drops(v->processor)) {
+        drop_copies(cpu);
+    }
+}
+
+void recorder_retry_slow(CPUState *cpu)
+{
+    complete(cpu);
+    if (sphere_has_drops(cpu->recorder->processor)) {
+        drop_copies(cpu);
+    }
+    /* A TB without exit check takes its instructions unasked. */
+    if (cpu->neg.icount_decr.u16.low == 0) {
+        recorder_grant(cpu, UINT64_MAX);
+    }
+}
+
+/* Nobody else runs: every line is granted at once. */
+void recorder_exclusive_begin_slow(CPUState *cpu)
+{
+    RecorderVcpu *v = cpu->recorder;
+
+    recorder_enter_running(cpu);
+    v->processor->exclusive = true;
+    v->processor->counts.exclusive++;
+    recorder_safepoint(cpu);
+    recorder_grant(cpu, UINT64_MAX);
+}
+
+void recorder_exclusive_end_slow(CPUState *cpu)
+{
+    cpu->recorder->processor->exclusive = false;
+    recorder_leave_running(cpu);
+}
+
+/* --- accesses ------------------------------------------------------------------ */
+
+G_NORETURN static void abandon(CPUState *cpu, uintptr_t retaddr)
+{
+    RecorderVcpu *v = cpu->recorder;
+    uint64_t instruction;
+
+    if (retaddr) {
+        cpu_restore_state(cpu, retaddr);
+    }
+    instruction = recorder_position(cpu) - v->other_steps;
+    v->tries = instruction == v->tried ? v->tries + 1 : 1;
+    v->tried = instruction;
+    v->processor->counts.abandoned++;
+    if (v->tries > MOST_TRIES) {
+        cpu->cflags_next_tb = -1;
+        cpu->exception_index = EXCP_ATOMIC;
+        cpu_loop_exit(cpu);
+    }
+    cpu->cflags_next_tb = curr_cflags(cpu) | CF_NOIRQ | 1;
+    cpu_loop_exit_noexc(cpu);
+}
+
+static void answer(CPUState *cpu, SphereAnswer answer, uintptr_t retaddr)
+{
+    RecorderVcpu *v = cpu->recorder;
+
+    if (answer == SPHERE_ASKED) {
+        v->asked = true;
+        abandon(cpu, retaddr);
+    }
+    log_arcs(v);
+}
+
+static bool in_l1(const RecorderVcpu *v, uint64_t offset, unsigned size, uint8_t bit)
+{
+    uint64_t last = (offset + size - 1) >> SPHERE_LINE_SHIFT;
+
+    for (uint64_t line = offset >> SPHERE_LINE_SHIFT; line <= last; line++) {
+        if (!(v->processor->l1[line] & bit)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void recorder_access_slow(CPUState *cpu, const void *host, unsigned size, bool write,
+                          uintptr_t retaddr)
+{
+    RecorderVcpu *v = cpu->recorder;
+    uint64_t offset = (const uint8_t *)host - recorder_ram.host;
+
+    if (v->alone || !v->running) {
+        return;
+    }
+    if (offset >= recorder_ram.size) {
+        if (write) {
+            recorder_fail("the guest wrote to memory that is not its main memory");
+        }
+        return;
+    }
+    if (!in_l1(v, offset, size, write ? L1_WRITE : L1_READ)) {
+        answer(cpu, sphere_acquire(v->processor, offset, size,
+                                   write ? SPHERE_WRITE : SPHERE_READ), retaddr);
+    }
+}
+
+void recorder_walk_for_slow(CPUState *cpu, uintptr_t retaddr)
+{
+    cpu->recorder->walk_retaddr = retaddr;
+}
+
+void recorder_fetch_slow(CPUState *cpu, const void *host)
+{
+    RecorderVcpu *v = cpu->recorder;
+    uint64_t offset = (const uint8_t *)host - recorder_ram.host;
+    uint64_t page = offset >> SPHERE_PAGE_SHIFT;
+
+    if (v->alone || !v->running || offset >= recorder_ram.size ||
+        v->code_pages[page / 8] & 1 << page % 8) {
+        return;
+    }
+    answer(cpu, sphere_enter_code(v->processor, offset), 0);
+    v->code_pages[page / 8] |= 1 << page % 8;
+}
+
+/* A table's word is about to be read; @entered: translations were made from its page. */
+void recorder_table_access(CPUState *cpu, uint64_t offset, bool entered)
+{
+    RecorderVcpu *v = cpu->recorder;
+
+    if (v->alone || !v->running) {
+        return;
+    }
+    if (!entered) {
+        answer(cpu, sphere_enter_table(v->processor, offset), v->walk_retaddr);
+    }
+    if (!in_l1(v, offset, 8, L1_READ)) {
+        answer(cpu, sphere_acquire(v->processor, offset, 8, SPHERE_READ), v->walk_retaddr);
+    }
+}
+
+/* What is not main RAM has no L1 byte. */
+bool recorder_hides_slow(MemoryRegion *mr)
+{
+    return recorder_several_vcpus && (recorder_force_slow_path ||
+                                      memory_region_get_ram_ptr(mr) != recorder_ram.host);
+}

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * See schedule.h.  Memory order: a position is published with release and read
+ * with acquire, so all that a stream did before is seen by who waited for it, and
+ * by who waited for that one: arcs that were left out as implied stay valid.
+ * A waiter says what it wants before it looks at the position for the last time,
+ * and a publisher looks at what is wanted after it has published (full barriers).
+ */
+#include "replay/schedule.h"
+
+#define SPIN_US 20
+/* How long a sleeper may overlook that it was interrupted. */
+#define NAP_US 2000
+
+typedef struct Stream {
+    Position reached;           /* atomic */
+    unsigned waits_for;         /* under the lock; itself: for nothing */
+    Position wants;             /* atomic; 0: nothing */
+} Stream;
+
+struct Schedule {
+    const ScheduleOps *ops;
+    unsigned n_streams;
+    unsigned n_waiting;         /* atomic */
+    GMutex lock;
+    GCond published;
+    Stream stream[];
+};
+
+Schedule *schedule_new(unsigned n_streams, const ScheduleOps *ops)
+{
+    Schedule *schedule = g_malloc0(sizeof(*schedule) + n_streams * sizeof(Stream));
+
+    schedule->ops = ops;
+    schedule->n_streams = n_streams;
+    g_mutex_init(&schedule->lock);
+    g_cond_init(&schedule->published);
+    return schedule;
+}
+
+void schedule_free(Schedule *schedule)
+{
+    if (schedule) {
+        g_mutex_clear(&schedule->lock);
+        g_cond_clear(&schedule->published);
+        g_free(schedule);
+    }
+}
+
+Position schedule_reached(Schedule *schedule, unsigned stream)
+{
+    return __atomic_load_n(&schedule->stream[stream].reached, __ATOMIC_ACQUIRE);
+}
+
+void schedule_publish(Schedule *schedule, unsigned stream, Position position)
+{
+    __atomic_store_n(&schedule->stream[stream].reached, position, __ATOMIC_RELEASE);
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    if (__atomic_load_n(&schedule->n_waiting, __ATOMIC_RELAXED)) {
+        g_mutex_lock(&schedule->lock);
+        g_cond_broadcast(&schedule->published);
+        g_mutex_unlock(&schedule->lock);
+    }
+}
+
+Position schedule_wanted(Schedule *schedule, unsigned stream)
+{
+    Position reached = schedule_reached(schedule, stream);
+    Position wanted = UINT64_MAX;
+
+    if (!__atomic_load_n(&schedule->n_waiting, __ATOMIC_RELAXED)) {
+        return wanted;
+    }
+    g_mutex_lock(&schedule->lock);
+    for (unsigned i = 0; i < schedule->n_streams; i++) {
+        Stream *waiter = &schedule->stream[i];
+
+        if (waiter->wants > reached && waiter->waits_for == stream) {
+            wanted = MIN(wanted, waiter->wants);
+        }
+    }
+    g_mutex_unlock(&schedule->lock);
+    return wanted;
+}
+
+static void want(Schedule *schedule, unsigned waiter, unsigned stream, Position position)
+{
+    g_mutex_lock(&schedule->lock);
+    schedule->stream[waiter].waits_for = stream;
+    schedule->stream[waiter].wants = position;
+    __atomic_fetch_add(&schedule->n_waiting, position ? 1 : -1, __ATOMIC_SEQ_CST);
+    g_mutex_unlock(&schedule->lock);
+}
+
+static bool reached(Schedule *schedule, unsigned stream, Position position)
+{
+    return schedule_reached(schedule, stream) >= position;
+}
+
+bool schedule_wait(Schedule *schedule, unsigned waiter, unsigned stream, Position position)
+{
+    int64_t since;
+
+    if (reached(schedule, stream, position)) {
+        return true;
+    }
+    want(schedule, waiter, stream, position);
+    schedule->ops->kick(stream);
+    since = g_get_monotonic_time();
+    while (!reached(schedule, stream, position) && !schedule->ops->interrupted(waiter)) {
+        if (g_get_monotonic_time() - since > SPIN_US) {
+            g_mutex_lock(&schedule->lock);
+            if (!reached(schedule, stream, position)) {
+                g_cond_wait_until(&schedule->published, &schedule->lock,
+                                  g_get_monotonic_time() + NAP_US);
+            }
+            g_mutex_unlock(&schedule->lock);
+        }
+    }
+    want(schedule, waiter, stream, 0);
+    return reached(schedule, stream, position);
+}
+
+void schedule_idle(Schedule *schedule, unsigned waiter)
+{
+    if (!schedule->ops->interrupted(waiter)) {
+        g_usleep(NAP_US);
+    }
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The order of a replay: who has got how far, and who waits for whom.
+ *
+ * Threads run in parallel, ordered by the recorded arcs alone.  Each stream (a
+ * vCPU, or DMA, the last) publishes its position where it likes; late is allowed,
+ * before it waits is a must.  A waiter tells the stream that it waits for where it
+ * wants to see it stop and publish, and kicks it.
+ *
+ * This knows nothing of QEMU.
+ */
+#ifndef REPLAY_SCHEDULE_H
+#define REPLAY_SCHEDULE_H
+
+#include "hw/recorder/position.h"
+
+typedef struct Schedule Schedule;
+
+typedef struct ScheduleOps {
+    /* Make @stream publish its position soon.  Any thread. */
+    void (*kick)(unsigned stream);
+    /* Should @stream stop waiting, and do something else? */
+    bool (*interrupted)(unsigned stream);
+} ScheduleOps;
+
+Schedule *schedule_new(unsigned n_streams, const ScheduleOps *ops);
+void schedule_free(Schedule *schedule);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(Schedule, schedule_free)
+
+/* @stream has ended @position steps.  Its own thread. */
+void schedule_publish(Schedule *schedule, unsigned stream, Position position);
+Position schedule_reached(Schedule *schedule, unsigned stream);
+/* The next position at which somebody waits for @stream; UINT64_MAX: nobody. */
+Position schedule_wanted(Schedule *schedule, unsigned stream);
+
+/*
+ * Wait, as @waiter, until @stream has ended @position steps.  False if @waiter was
+ * interrupted before that.
+ */
+bool schedule_wait(Schedule *schedule, unsigned waiter, unsigned stream, Position position);
+/* Wait for nothing, until interrupted or some milliseconds have passed. */
+void schedule_idle(Schedule *schedule, unsigned waiter);
+
+#endif
