@@ -11,7 +11,7 @@
 
 /* Addresses, register contents and digests; all else is counted. */
 static const char *const hex_fields[] = {
-    "address", "entry", "context", "argument", "entry", "registers", "stores", "value",
+    "address", "argument", "context", "entry", "registers", "stores", "value",
 };
 
 static LogEventInfo table[LOG_EVENT_KINDS] = {
