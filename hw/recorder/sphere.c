@@ -159,10 +159,19 @@ static bool changes_table(const Processor *p, const SpherePage *page)
     return false;
 }
 
-static bool is_cleared(const Processor *p, const SpherePage *page)
+static bool is_in_hand(const Processor *p, const SpherePage *page)
 {
-    return p->cleared == page && p->request.word >= p->cleared_word &&
-           p->request.last_word <= p->cleared_last;
+    return p->in_hand.page == page && p->request.word >= p->in_hand.word &&
+           p->request.last_word <= p->in_hand.last_word;
+}
+
+static void keep_in_hand(Processor *p, SpherePage *page)
+{
+    if (p->request.access == SPHERE_WRITE) {
+        p->in_hand.page = page;
+        p->in_hand.word = p->request.word;
+        p->in_hand.last_word = p->request.last_word;
+    }
 }
 
 /* Who else must drop copies of @page before @p writes there? */
@@ -170,10 +179,7 @@ static uint32_t copy_holders(Processor *p, SpherePage *page)
 {
     uint32_t holders = page->code;
 
-    if (is_cleared(p, page)) {
-        return 0;
-    }
-    if (changes_table(p, page)) {
+    if (!p->request.in_hand && changes_table(p, page)) {
         for (unsigned i = 0; i < p->sphere->n_processors; i++) {
             if (in_table(&p->sphere->processor[i], page)) {
                 holders |= LINE_BIT(i) & ~p->request.dropped;
@@ -427,11 +433,6 @@ static void grant(Processor *p, SpherePage *page)
         if (!page->protected || changes_table(p, page)) {
             order_after_left(p, page);
         }
-        if (page->protected && !is_cleared(p, page)) {
-            p->cleared = page;
-            p->cleared_word = p->request.word;
-            p->cleared_last = p->request.last_word;
-        }
     }
     pass(p, page);
     FOREACH_LINE(i, distinct(page, p->request.lines)) {
@@ -502,35 +503,56 @@ static bool grant_or_reserve(Processor *p, SpherePage *page)
     return true;
 }
 
-/* Somebody became safe: look again at what @p waits for. */
+/* Look again at what @p waits for, on @page, which is locked.  True if it is granted. */
+static bool serve_on_page(Processor *p, SpherePage *page)
+{
+    /* It is this page only as long as the request waits, and we have the lock. */
+    if (__atomic_load_n(&p->request.page, __ATOMIC_RELAXED) != page ||
+        !grant_or_reserve(p, page)) {
+        return false;
+    }
+    __atomic_store_n(&p->request.page, NULL, __ATOMIC_RELAXED);
+    sphere_lock(&p->lock);
+    p->running = true;
+    keep_in_hand(p, page);
+    if (sphere_asked(p)) {
+        p->sphere->ops->kick(p);
+    }
+    __atomic_store_n(&p->request.granted, 1, __ATOMIC_RELEASE);
+    sphere_unlock(&p->lock);
+    return true;
+}
+
+/*
+ * Somebody became safe: look again at what @p waits for.  If it is granted, the next one
+ * that waits reserves before any newcomer can, or two who take turns keep a third
+ * one waiting for ever (tests/model/ownership.pml).
+ */
 static void serve(Processor *p)
 {
     SpherePage *page = __atomic_load_n(&p->request.page, __ATOMIC_RELAXED);
-    bool granted;
+    unsigned n = p->sphere->n_processors;
+    uint32_t granted = 0;
 
     if (!page) {
         return;
     }
     sphere_lock(&page->lock);
-    /* It is this page only as long as the request waits, and we have the lock. */
-    if (__atomic_load_n(&p->request.page, __ATOMIC_RELAXED) != page) {
-        sphere_unlock(&page->lock);
-        return;
-    }
-    granted = grant_or_reserve(p, page);
-    if (granted) {
-        __atomic_store_n(&p->request.page, NULL, __ATOMIC_RELAXED);
-        sphere_lock(&p->lock);
-        p->running = true;
-        if (sphere_asked(p)) {
-            p->sphere->ops->kick(p);
+    if (serve_on_page(p, page)) {
+        granted = LINE_BIT(p->index);
+        for (unsigned i = 1; i < n; i++) {
+            unsigned next = (p->index + i) % n;
+
+            if (serve_on_page(&p->sphere->processor[next], page)) {
+                granted |= LINE_BIT(next);
+            }
         }
-        __atomic_store_n(&p->request.granted, 1, __ATOMIC_RELEASE);
-        sphere_unlock(&p->lock);
     }
     sphere_unlock(&page->lock);
-    if (granted) {
-        sphere_wake_one(&p->request.granted);
+    for (unsigned i = 0; granted && i < n; i++) {
+        if (granted & LINE_BIT(i)) {
+            sphere_wake_one(&p->sphere->processor[i].request.granted);
+        }
     }
 }
 
@@ -595,7 +617,9 @@ static SphereAnswer ask(Processor *p, SpherePage *page)
     widen(p, page);
     /* First: whoever is asked serves this as soon as it is safe. */
     __atomic_store_n(&p->request.page, page, __ATOMIC_RELAXED);
+    p->request.in_hand = p->request.access == SPHERE_WRITE && is_in_hand(p, page);
     granted = grant_or_reserve(p, page);
+    p->request.in_hand = false;
     while (!granted && p->exclusive) {
         /* No vCPU runs, so DMA does; it ends soon, and waits for nobody. */
         __atomic_store_n(&p->request.page, NULL, __ATOMIC_RELAXED);
@@ -606,9 +630,9 @@ static SphereAnswer ask(Processor *p, SpherePage *page)
     }
     if (granted) {
         __atomic_store_n(&p->request.page, NULL, __ATOMIC_RELAXED);
+        keep_in_hand(p, page);
     } else {
         p->counts.asked++;
-        p->cleared = NULL;      /* it will be safe */
     }
     sphere_unlock(&page->lock);
     return granted ? SPHERE_GRANTED : SPHERE_ASKED;
@@ -690,9 +714,9 @@ static void serve_inbox(Processor *p)
 void sphere_safe(Processor *p, Position position)
 {
     g_assert(!p->sources && position >= p->ordered);
+    p->in_hand.page = NULL;
     sphere_lock(&p->lock);
     p->running = false;
-    p->cleared = NULL;
     p->published = position;
     sphere_unlock(&p->lock);
     serve_inbox(p);
@@ -737,6 +761,7 @@ void sphere_await(Processor *p, Position position)
     wait = !p->request.granted;
     if (wait) {
         g_assert(position >= p->ordered);
+        p->in_hand.page = NULL;
         p->running = false;
         p->published = position;
     }

@@ -110,15 +110,20 @@ struct Processor {
         SphereAccess access;
         unsigned word, last_word;   /* what is accessed, in words of the page */
         bool table, code;       /* copies that it is going to make */
+        bool in_hand;           /* these words were granted before, see below */
         uint32_t dropped;       /* who has dropped translations for it already */
     } request;
 
     /*
-     * Others have dropped their copies of these words, and cannot make new ones
-     * before it is safe: they would need the line.
+     * The words that it was last granted to write.  Until it is safe again it owns
+     * their lines, so nobody has new copies of them, and the store that is
+     * made at last, which has no write bit, need not ask again.  Its own
+     * thread's, and under its lock.
      */
-    SpherePage *cleared;
-    unsigned cleared_word, cleared_last;
+    struct {
+        SpherePage *page;
+        unsigned word, last_word;
+    } in_hand;
 
     /* Arcs into its next step, to be logged: under the request's page, or its own. */
     uint32_t sources;

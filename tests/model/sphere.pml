@@ -27,7 +27,7 @@ bool exclusive[N];
 
 /* Of one atomic sequence. */
 hidden byte q_, r_;
-hidden byte way_;
+hidden byte way_, behind_, next_, line_;
 bool ok_;
 
 #ifdef CLOCKS
@@ -205,20 +205,46 @@ inline request(p, line, write) {
     way_ = 0
 }
 
+inline grant_request(p) {
+    request(p, wants[p], wants_write[p]);
+    if
+    :: ok_ ->
+        wants[p] = NONE;
+#ifndef BREAK_RUN_AT_GRANT
+        running[p] = true;
+#endif
+        granted[p] = true
+    :: else
+    fi
+}
+
 inline serve(p) {
     atomic {
         if
         :: wants[p] != NONE ->
-            request(p, wants[p], wants_write[p]);
+            line_ = wants[p];
+            grant_request(p);
+#ifndef BREAK_NEXT_RESERVES
             if
             :: ok_ ->
-                wants[p] = NONE;
-#ifndef BREAK_RUN_AT_GRANT
-                running[p] = true;
-#endif
-                granted[p] = true
+                /* Before any newcomer. */
+                behind_ = 1;
+                do
+                :: behind_ < N ->
+                    next_ = (p + behind_) % N;
+                    if
+                    :: wants[next_] == line_ -> grant_request(next_)
+                    :: else
+                    fi;
+                    behind_++
+                :: else -> break
+                od;
+                behind_ = 0;
+                next_ = 0;
+                line_ = 0
             :: else
             fi;
+#endif
             ok_ = false
         :: else
         fi
