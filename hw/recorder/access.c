@@ -30,6 +30,9 @@
 bool recorder_force_slow_path;
 bool recorder_several_vcpus;
 
+/* Of a vCPU that waits for an event: Linux has the timer send one that often. */
+#define MOST_DOZE_US 100
+
 /* --- arcs ------------------------------------------------------------------- */
 
 static void emit_wait(Processor *p, unsigned from, Position source, void *opaque)
@@ -127,7 +130,7 @@ void recorder_enter_running(CPUState *cpu)
     }
 }
 
-void recorder_leave_running(CPUState *cpu)
+static Position stop_running(CPUState *cpu)
 {
     RecorderVcpu *v = cpu->recorder;
     Position position;
@@ -136,7 +139,43 @@ void recorder_leave_running(CPUState *cpu)
     position = settle(cpu);
     log_stream_rest(v->log);
     v->running = false;
-    sphere_safe(v->processor, position);
+    return position;
+}
+
+void recorder_leave_running(CPUState *cpu)
+{
+    Position position = stop_running(cpu);
+
+    sphere_safe(cpu->recorder->processor, position);
+}
+
+/*
+ * WFE: the guest waits until another vCPU writes what it has read, so until it
+ * loses a line; or until something else happens, which it sees a little later.
+ */
+void recorder_wait_for_event(CPUState *cpu)
+{
+    RecorderVcpu *v = cpu->recorder;
+
+    if (recorder_recording() && !v->alone) {
+        if (!v->event) {
+            Position position = stop_running(cpu);
+
+            sphere_doze(v->processor, position, MOST_DOZE_US);
+            recorder_enter_running(cpu);
+        }
+        v->event = false;
+    } else if (!recorder_active()) {
+        sched_yield();
+    }
+}
+
+/* SEVL: the next WFE does not wait. */
+void recorder_local_event(CPUState *cpu)
+{
+    if (recorder_recording()) {
+        cpu->recorder->event = true;
+    }
 }
 
 CPUState *recorder_wait_begin_slow(void)

@@ -36,6 +36,7 @@ typedef struct RecorderVcpu {
     Processor *processor;       /* in the sphere */
     bool running;               /* as the sphere has it, but for a grant that wakes it */
     bool alone;                 /* the only vCPU: all of memory is one line */
+    bool event;                 /* for WFE */
     bool asked;                 /* for a line: wait for it at the boundary */
     unsigned tries;             /* of the instruction @tried, which were abandoned */
     uint64_t tried;

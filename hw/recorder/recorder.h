@@ -319,10 +319,11 @@ static inline void recorder_safe(CPUState *cpu)
     }
 }
 
-/*
- * The guest waits for another vCPU in a loop; which may want this host core, or a
- * line of this vCPU.
- */
+/* WFE, and SEVL, after which the next WFE does not wait. */
+void recorder_wait_for_event(CPUState *cpu);
+void recorder_local_event(CPUState *cpu);
+
+/* The guest polls, perhaps for what a vCPU does that has no host core. */
 static inline void recorder_yield(CPUState *cpu)
 {
     if (!recorder_replaying()) {

@@ -11,6 +11,7 @@
 #include <sched.h>
 #include <stdbool.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #define SPHERE_LOCK_SPINS 200
@@ -33,6 +34,14 @@ static inline void sphere_yield(void)
 static inline void sphere_sleep_while(int *word, int value)
 {
     syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, NULL, NULL, 0);
+}
+
+/* For @us microseconds at most. */
+static inline void sphere_nap_while(int *word, int value, unsigned us)
+{
+    struct timespec most = { us / 1000000, us % 1000000 * 1000 };
+
+    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, &most, NULL, 0);
 }
 
 static inline void sphere_wake_one(int *word)

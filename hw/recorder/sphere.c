@@ -28,7 +28,7 @@
 #define ALL_LINES UINT64_MAX
 /* Misses of one processor on lines of one other, after which the page moves. */
 #define STREAK 4
-#define MOST_MOVES 5
+#define MOST_MOVES 1
 
 /* --- the sphere ------------------------------------------------------------- */
 
@@ -325,6 +325,7 @@ static uint32_t blockers(Processor *p, SpherePage *page, uint32_t *reservers)
 /* @from is safe, and locked. */
 static void take(Processor *p, SpherePage *page, Processor *from)
 {
+    bool lost = false;
     unsigned i;
 
     FOREACH_LINE(i, distinct(page, p->request.lines)) {
@@ -332,11 +333,18 @@ static void take(Processor *p, SpherePage *page, Processor *from)
         SphereAccess access = effective(p, page, line);
 
         if (line_blockers(line, p->index, access) & LINE_BIT(from->index)) {
-            set_l1(from, page, i, line_revoke(line, from->index, from->published, access));
+            uint8_t left = line_revoke(line, from->index, from->published, access);
+
+            set_l1(from, page, i, left);
+            lost |= !left;
         }
     }
     if (p->request.access == SPHERE_WRITE && page->protected) {
         drop_copies(p, page, from);
+    }
+    if (lost && __atomic_load_n(&from->dozing, __ATOMIC_RELAXED)) {
+        __atomic_store_n(&from->dozing, 0, __ATOMIC_RELAXED);
+        sphere_wake_one(&from->dozing);
     }
     if (SPHERE_RULE(TAKE_ARC)) {
         order_after(p, from);
@@ -720,6 +728,14 @@ void sphere_safe(Processor *p, Position position)
     p->published = position;
     sphere_unlock(&p->lock);
     serve_inbox(p);
+}
+
+void sphere_doze(Processor *p, Position position, unsigned us)
+{
+    __atomic_store_n(&p->dozing, 1, __ATOMIC_RELAXED);
+    sphere_safe(p, position);
+    sphere_nap_while(&p->dozing, 1, us);
+    __atomic_store_n(&p->dozing, 0, __ATOMIC_RELAXED);
 }
 
 void sphere_run(Processor *p)

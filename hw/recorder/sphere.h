@@ -89,6 +89,7 @@ struct Processor {
     int lock;
     bool running;
     Position published;
+    int dozing;                 /* futex: asleep until it loses a line */
     uint32_t inbox;             /* whose requests it must serve when it is safe */
     Position seen[SPHERE_MAX_PROCESSORS];   /* FDR's VIC */
     unsigned n_drops;           /* more than fit: drop all translations */
@@ -164,6 +165,11 @@ static inline Processor *sphere_dma(Sphere *sphere)
  * came in (or the chain of arcs would break: holes.md 4).
  */
 void sphere_safe(Processor *processor, Position position);
+/*
+ * The same, for one that waits for another to write what it has read: then
+ * it loses the line.  Sleeps until it loses one, or for @us microseconds.
+ */
+void sphere_doze(Processor *processor, Position position, unsigned us);
 /* Nobody takes anything from now on. */
 void sphere_run(Processor *processor);
 

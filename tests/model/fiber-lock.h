@@ -26,6 +26,14 @@ static inline void sphere_sleep_while(int *word, int value)
     }
 }
 
+static inline void sphere_nap_while(int *word, int value, unsigned us)
+{
+    (void)us;
+    for (int i = 0; i < 10 && *word == value; i++) {
+        actor_wait();
+    }
+}
+
 static inline void sphere_wake_one(int *word)
 {
     (void)word;
