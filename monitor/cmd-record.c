@@ -27,6 +27,7 @@ typedef struct Record {
     char *run;
     double timeout;
     char *qmp;
+    int64_t digest_interval;    /* 0: QEMU's default */
     char **command;             /* the user's, after "--"; NULL: the stock guest */
 
     /* How it ended, as far as known. */
@@ -61,6 +62,8 @@ static const char usage[] =
     "  --timeout S       stop the recording and the guest after so many seconds\n"
     "  --qmp SOCK        QEMU answers QMP on this socket; when the recording ends,\n"
     "                    the guest goes on\n"
+    "  --digest-interval N   log registers every N steps (default: 1000000), to find\n"
+    "                    where a replay goes astray\n"
     "  --help            show this text\n"
     "\n"
     "exit status: 0 recorded completely; 1 the recording ended early, and why;\n"
@@ -81,6 +84,9 @@ static const char *check_options(const Record *record)
     if (record->smp < 0 || record->mem < 0) {
         return "--smp and --mem: at least 1";
     }
+    if (record->digest_interval < 0) {
+        return "--digest-interval: at least 1";
+    }
     if (!(record->timeout >= 0)) {
         return "--timeout: more than 0";
     }
@@ -100,6 +106,7 @@ static bool parse_arguments(Record *record, int argc, char **argv, int *status)
         { "run", 0, 0, G_OPTION_ARG_STRING, &record->run, NULL, NULL },
         { "timeout", 0, 0, G_OPTION_ARG_DOUBLE, &record->timeout, NULL, NULL },
         { "qmp", 0, 0, G_OPTION_ARG_FILENAME, &record->qmp, NULL, NULL },
+        { "digest-interval", 0, 0, G_OPTION_ARG_INT64, &record->digest_interval, NULL, NULL },
         G_OPTION_ENTRY_NULL
     };
     g_autoptr(GOptionContext) context = g_option_context_new(NULL);
@@ -276,6 +283,20 @@ static int report(const Record *record, const Emulator *emulator)
     return STATUS_OK;
 }
 
+static bool start_recording(const Record *record, Emulator *emulator, GError **error)
+{
+    Json arguments;
+
+    json_init(&arguments);
+    json_open(&arguments, NULL, '{');
+    if (record->digest_interval) {
+        json_u64(&arguments, "digest-interval", record->digest_interval);
+    }
+    return emulator_put_path(&arguments, "directory", record->directory, error) &&
+           emulator_execute_with(emulator, "recorder-start", &arguments, error) &&
+           emulator_execute(emulator, "cont", NULL, error);
+}
+
 int run_record(int argc, char **argv)
 {
     g_auto(Record) record = { 0 };
@@ -295,8 +316,7 @@ int run_record(int argc, char **argv)
     if (!emulator) {
         return input_error(error);
     }
-    if (!emulator_execute_on(emulator, "recorder-start", record.directory, &error) ||
-        !emulator_execute(emulator, "cont", NULL, &error)) {
+    if (!start_recording(&record, emulator, &error)) {
         emulator_quit(emulator);
         return input_error(error);
     }

@@ -20,6 +20,10 @@ typedef struct Replay {
     const char *directory;
     char *qmp;
     gboolean pause_at_end;
+    char *trace;
+    char *trace_from;
+    char *trace_to;
+    int64_t trace_interval;     /* 0: QEMU's default */
     char **more;                /* arguments for QEMU, after "--"; NULL: none */
     Manifest *manifest;
 } Replay;
@@ -27,6 +31,9 @@ typedef struct Replay {
 static void replay_clear(Replay *replay)
 {
     g_free(replay->qmp);
+    g_free(replay->trace);
+    g_free(replay->trace_from);
+    g_free(replay->trace_to);
     manifest_free(replay->manifest);
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Replay, replay_clear)
@@ -42,6 +49,9 @@ static const char usage[] =
     "  --qmp SOCK      QEMU answers QMP on this socket\n"
     "  --pause-at-end  keep the guest, paused at its end, until QEMU is told to quit\n"
     "                  (with --qmp)\n"
+    "  --trace NEW     log registers in the directory NEW, for reprise compare:\n"
+    "  --trace-interval N        every N steps (default: 1000000)\n"
+    "  --trace-from, --trace-to POINT    only there (0:1500,1:0)\n"
     "  --help          show this text\n"
     "\n"
     "QEMU-ARG... is for experiments with QEMU itself: -accel tcg,tb-size=8.\n"
@@ -57,6 +67,10 @@ static bool parse_arguments(Replay *replay, int argc, char **argv, int *status)
         { "help", 'h', 0, G_OPTION_ARG_NONE, &help, NULL, NULL },
         { "qmp", 0, 0, G_OPTION_ARG_FILENAME, &replay->qmp, NULL, NULL },
         { "pause-at-end", 0, 0, G_OPTION_ARG_NONE, &replay->pause_at_end, NULL, NULL },
+        { "trace", 0, 0, G_OPTION_ARG_FILENAME, &replay->trace, NULL, NULL },
+        { "trace-from", 0, 0, G_OPTION_ARG_STRING, &replay->trace_from, NULL, NULL },
+        { "trace-to", 0, 0, G_OPTION_ARG_STRING, &replay->trace_to, NULL, NULL },
+        { "trace-interval", 0, 0, G_OPTION_ARG_INT64, &replay->trace_interval, NULL, NULL },
         G_OPTION_ENTRY_NULL
     };
     g_autoptr(GOptionContext) context = g_option_context_new(NULL);
@@ -81,6 +95,11 @@ static bool parse_arguments(Replay *replay, int argc, char **argv, int *status)
         *status = usage_error("replay takes one directory, got '%s' too", argv[2]);
     } else if (replay->pause_at_end && !replay->qmp) {
         *status = usage_error("%s", "replay: --pause-at-end needs --qmp, which is how it is ended");
+    } else if (!replay->trace &&
+               (replay->trace_from || replay->trace_to || replay->trace_interval)) {
+        *status = usage_error("%s", "replay: a trace to where? Give a new directory with --trace");
+    } else if (replay->trace_interval < 0) {
+        *status = usage_error("%s", "replay: --trace-interval: at least 1");
     } else {
         replay->directory = argv[1];
         return true;
@@ -237,13 +256,38 @@ static int follow(const Replay *replay, Emulator *emulator)
     }
 }
 
+static bool start_replay(const Replay *replay, Emulator *emulator, GError **error)
+{
+    Json arguments;
+
+    json_init(&arguments);
+    json_open(&arguments, NULL, '{');
+    if (replay->trace) {
+        json_open(&arguments, "trace", '{');
+        if (!emulator_put_path(&arguments, "directory", replay->trace, error)) {
+            return false;
+        }
+        if (replay->trace_interval) {
+            json_u64(&arguments, "interval", replay->trace_interval);
+        }
+        if (replay->trace_from) {
+            json_string(&arguments, "from", replay->trace_from);
+        }
+        if (replay->trace_to) {
+            json_string(&arguments, "to", replay->trace_to);
+        }
+        json_close(&arguments, '{');
+    }
+    return emulator_put_path(&arguments, "directory", replay->directory, error) &&
+           emulator_execute_with(emulator, "recorder-replay", &arguments, error);
+}
+
 int run_replay(int argc, char **argv)
 {
     g_auto(Replay) replay = { 0 };
     g_auto(GStrv) command = NULL;
     g_autoptr(Emulator) emulator = NULL;
     g_autoptr(GError) error = NULL;
-    g_autofree char *directory = NULL;
     int status;
 
     if (!parse_arguments(&replay, argc, argv, &status)) {
@@ -253,8 +297,7 @@ int run_replay(int argc, char **argv)
         !(emulator = emulator_start(command, replay.qmp, false, &error))) {
         return input_error(error);
     }
-    directory = g_canonicalize_filename(replay.directory, NULL);
-    if (emulator_execute_on(emulator, "recorder-replay", directory, &error)) {
+    if (start_replay(&replay, emulator, &error)) {
         status = follow(&replay, emulator);
         emulator_quit(emulator);
         return status;

@@ -23,7 +23,6 @@
 #include <termios.h>
 #include <unistd.h>
 
-#include "json.h"
 #include "qmp-client.h"
 
 #define QUIT_US (20 * G_USEC_PER_SEC)
@@ -287,23 +286,28 @@ bool emulator_execute(Emulator *emulator, const char *command, const char *argum
     return true;
 }
 
-bool emulator_execute_on(Emulator *emulator, const char *command, const char *directory,
-                         GError **error)
+bool emulator_execute_with(Emulator *emulator, const char *command, Json *arguments,
+                           GError **error)
 {
-    g_autofree char *arguments = NULL;
-    Json json;
+    g_autofree char *text = NULL;
 
-    if (!g_utf8_validate(directory, -1, NULL)) {
+    json_close(arguments, '{');
+    text = json_finish(arguments);
+    return emulator_execute(emulator, command, text, error);
+}
+
+bool emulator_put_path(Json *arguments, const char *key, const char *path, GError **error)
+{
+    g_autofree char *absolute = g_canonicalize_filename(path, NULL);
+
+    if (!g_utf8_validate(absolute, -1, NULL)) {
         g_set_error(error, QMP_ERROR, QMP_ERROR_REFUSED,
                     "the directory's path is not UTF-8: give another one");
+        g_free(json_finish(arguments));
         return false;
     }
-    json_init(&json);
-    json_open(&json, NULL, '{');
-    json_string(&json, "directory", directory);
-    json_close(&json, '{');
-    arguments = json_finish(&json);
-    return emulator_execute(emulator, command, arguments, error);
+    json_string(arguments, key, absolute);
+    return true;
 }
 
 Emulator *emulator_start(char **argv, const char *qmp, bool console_input, GError **error)

@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "json.h"
 #include "json-reader.h"
 
 typedef struct Emulator Emulator;
@@ -48,9 +49,15 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(Emulator, emulator_free)
 bool emulator_execute(Emulator *emulator, const char *command, const char *arguments,
                       GError **error);
 
-/* {"directory": @directory}: must be UTF-8, as all JSON. */
-bool emulator_execute_on(Emulator *emulator, const char *command, const char *directory,
-                         GError **error);
+/* The same with the members of an object that is still open; it is finished. */
+bool emulator_execute_with(Emulator *emulator, const char *command, Json *arguments,
+                           GError **error);
+
+/*
+ * A member for such an object: @path, absolute.  It must be UTF-8, as all JSON; if
+ * not, the object is gone.
+ */
+bool emulator_put_path(Json *arguments, const char *key, const char *path, GError **error);
 
 /*
  * Waits for what comes first.  @deadline is of g_get_monotonic_time(), or

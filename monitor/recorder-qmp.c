@@ -38,9 +38,11 @@ RecorderInfo *qmp_query_recorder(Error **errp)
     return g_steal_pointer(&info);
 }
 
-void qmp_recorder_start(const char *directory, Error **errp)
+void qmp_recorder_start(const char *directory, bool has_digest_interval, uint64_t digest_interval,
+                        Error **errp)
 {
-    recorder_start(directory, errp);
+    recorder_start(directory, has_digest_interval ? digest_interval : RECORDER_DIGEST_INTERVAL,
+                   errp);
 }
 
 void qmp_recorder_stop(bool has_pause, bool pause, Error **errp)
@@ -48,11 +50,21 @@ void qmp_recorder_stop(bool has_pause, bool pause, Error **errp)
     recorder_stop(has_pause && pause, errp);
 }
 
-void qmp_recorder_replay(const char *directory, Error **errp)
+void qmp_recorder_replay(const char *directory, RecorderTrace *trace, Error **errp)
 {
+    PlayerTrace wanted;
+
     if (runstate_is_running()) {
         error_setg(errp, "the guest runs already: start QEMU with -S to replay");
         return;
     }
-    player_start(directory, errp);
+    if (trace) {
+        wanted = (PlayerTrace) {
+            .directory = trace->directory,
+            .interval = trace->has_interval ? trace->interval : RECORDER_DIGEST_INTERVAL,
+            .from = trace->from,
+            .to = trace->to,
+        };
+    }
+    player_start(directory, trace ? &wanted : NULL, errp);
 }

@@ -26,6 +26,7 @@ static int run_help(int argc, char **argv);
 static int run_version(int argc, char **argv);
 
 static const Command commands[] = {
+    { "compare", run_compare, "find the first difference between recording and traces" },
     { "dump", run_dump, "print the events of a recording's logs" },
     { "help", run_help, "show this text" },
     { "info", run_info, "show what a recording is of, and its size" },

@@ -10,7 +10,7 @@
 
 enum {
     STATUS_OK = 0,
-    STATUS_DIVERGED = 1,        /* or a recording that ended early */
+    STATUS_DIVERGED = 1,        /* or different, or a recording that ended early */
     STATUS_USAGE = 2,
 };
 
@@ -19,6 +19,7 @@ int usage_error(const char *format, const char *what);
 int input_error(const GError *error);
 
 /* cmd-*.c */
+int run_compare(int argc, char **argv);
 int run_dump(int argc, char **argv);
 int run_info(int argc, char **argv);
 int run_record(int argc, char **argv);

@@ -11,6 +11,7 @@
  * has no thread of its own: whoever waits for it brings it forward.
  */
 #include "qemu/osdep.h"
+#include "qemu/error-report.h"
 #include "qemu/main-loop.h"
 #include "chardev/char.h"
 #include "exec/cpu-common.h"
@@ -25,6 +26,7 @@
 
 #include "hw/recorder/recorder.h"
 #include "hw/recorder/recorder-internal.h"
+#include "hw/recorder/session.h"
 #include "replay/player.h"
 #include "replay/schedule.h"
 
@@ -32,6 +34,7 @@ static Manifest *manifest;
 static char *divergence;        /* the first one, in words */
 static Schedule *schedule;
 static unsigned n_running;      /* atomic: vCPUs that have not finished */
+static LogWriter *trace_log;    /* NULL: nobody wants one */
 
 static struct {
     QemuMutex lock;
@@ -141,14 +144,32 @@ bool player_take(CPUState *cpu, LogEventKind kind, uint64_t *value)
 static void check_digest(CPUState *cpu, const LogEvent *event)
 {
     RecorderVcpu *v = cpu->recorder;
-    uint64_t registers = recorder_register_digest(cpu);
+    Registers seen;
+    uint64_t digest;
 
-    if (registers != event->value[0]) {
+    recorder_registers(cpu, &seen);
+    digest = registers_digest(&seen);
+    if (digest != event->value[0]) {
+        g_autofree char *which = registers_difference(&v->expected, &seen);
+
         player_diverged(cpu, event->position, "expected register digest %016" PRIx64
-                        ", seen %016" PRIx64, event->value[0], registers);
+                        ", seen %016" PRIx64 ", the same at position %" PRIu64 ": %s",
+                        event->value[0], digest, v->same_at, which ?: "which one is not known");
     } else if (v->store_hash != event->value[1]) {
         player_diverged(cpu, event->position, "expected device store hash %016" PRIx64
-                        ", seen %016" PRIx64, event->value[1], v->store_hash);
+                        ", seen %016" PRIx64 ", the same at position %" PRIu64,
+                        event->value[1], v->store_hash, v->same_at);
+    }
+    v->same_at = event->position;
+}
+
+/* What the next digest is of. */
+static void expect_registers(CPUState *cpu, const LogEvent *event)
+{
+    const char *wrong = registers_apply(&cpu->recorder->expected, event->bytes, event->n_bytes);
+
+    if (wrong) {
+        player_diverged(cpu, event->position, "registers in the log: %s", wrong);
     }
 }
 
@@ -272,6 +293,8 @@ static void apply(CPUState *cpu, const LogEvent *event)
         recorder_step(cpu);
         recorder_turn_on(cpu, event->value[0], event->value[1], event->value[2]);
         break;
+    case LOG_EVENT_REGISTERS:
+        break;          /* its bytes were looked at while they were there */
     case LOG_EVENT_DIGEST:
         check_digest(cpu, event);
         break;
@@ -293,12 +316,16 @@ bool recorder_replay_boundary(CPUState *cpu, bool *applied)
     RecorderVcpu *v = cpu->recorder;
     bool leave = false;
 
+    recorder_digest_if_due(cpu);
     while (!v->finished && !leave && recorder_position(cpu) == v->next.position) {
         LogEvent event = v->next;
 
         if (event.kind == LOG_EVENT_WAIT && !wait_for(cpu, event.value[0], event.value[1])) {
             leave = true;
             break;
+        }
+        if (event.kind == LOG_EVENT_REGISTERS) {
+            expect_registers(cpu, &event);      /* before its bytes are gone */
         }
         /* First: what is applied may be a step, which wants to know the limit. */
         next_event(cpu, v->order, &v->next);
@@ -308,6 +335,12 @@ bool recorder_replay_boundary(CPUState *cpu, bool *applied)
         *applied = true;
         /* Firmware turns the vCPU on outside of cpu_exec(). */
         leave = event.kind == LOG_EVENT_START;
+        if (!leave) {
+            recorder_digest_if_due(cpu);
+        }
+    }
+    if (v->log) {
+        log_stream_boundary(v->log);
     }
     recorder_drop_translations(cpu);
     if (!v->finished && recorder_position(cpu) > v->next.position) {
@@ -323,7 +356,7 @@ bool recorder_replay_boundary(CPUState *cpu, bool *applied)
         recorder_grant(cpu, recorder_position(cpu));
         return true;
     }
-    recorder_grant(cpu, player_limit(cpu));
+    recorder_grant(cpu, recorder_limit(cpu));
     return leave || qatomic_read(&cpu->exit_request);
 }
 
@@ -369,6 +402,7 @@ static RecorderVcpu *open_vcpu(const char *directory, unsigned vcpu, Error **err
     g_autoptr(GError) error = NULL;
     RecorderVcpu *v = g_new0(RecorderVcpu, 1);
 
+    v->digest_due = UINT64_MAX;
     v->order = log_reader_open(directory, manifest->n_vcpus, vcpu, LOG_ORDER, &error);
     if (v->order) {
         v->data = log_reader_open(directory, manifest->n_vcpus, vcpu, LOG_DATA, &error);
@@ -387,6 +421,7 @@ static void forget_recording(void)
 {
     g_clear_pointer(&manifest, manifest_free);
     g_clear_pointer(&schedule, schedule_free);
+    g_clear_pointer(&trace_log, log_writer_free);
     g_clear_pointer(&dma.log, log_reader_free);
     g_clear_pointer(&divergence, g_free);
     dma.steps = 0;
@@ -428,7 +463,56 @@ static bool open_recording(const char *directory, RecorderVcpu *v[], Error **err
     return true;
 }
 
-bool player_start(const char *directory, Error **errp)
+/* NULL and no error: none was given. */
+static Point *parse_point(const char *text, Error **errp)
+{
+    g_autoptr(GError) error = NULL;
+    Point *point = text ? point_parse(text, manifest->n_vcpus, &error) : NULL;
+
+    if (error) {
+        error_setg(errp, "%s", error->message);
+    }
+    return point;
+}
+
+static bool start_trace(const PlayerTrace *trace, RecorderVcpu *v[], Error **errp)
+{
+    ERRP_GUARD();
+    g_autoptr(Point) from = parse_point(trace->from, errp);
+    g_autoptr(Point) to = *errp ? NULL : parse_point(trace->to, errp);
+    g_autoptr(GError) error = NULL;
+
+    if (!*errp && trace->interval == 0) {
+        error_setg(errp, "a trace interval of 0 steps: give at least 1");
+    }
+    if (*errp || !recorder_make_directory(trace->directory, errp)) {
+        return false;
+    }
+    trace_log = log_writer_new(trace->directory, manifest->n_vcpus, &error);
+    if (!trace_log) {
+        error_setg(errp, "%s", error->message);
+        return false;
+    }
+    for (unsigned i = 0; i < manifest->n_vcpus; i++) {
+        v[i]->log = log_writer_stream(trace_log, i);
+        recorder_digest_every(v[i], trace->interval, from ? from->at[i] : 0,
+                              to ? to->at[i] : UINT64_MAX);
+    }
+    return true;
+}
+
+/* After the last vCPU. */
+static void end_trace(void)
+{
+    g_autoptr(GError) error = NULL;
+
+    if (trace_log && !log_writer_finish(trace_log, &error)) {
+        error_report("the trace is not complete: %s", error->message);
+    }
+    g_clear_pointer(&trace_log, log_writer_free);
+}
+
+bool player_start(const char *directory, const PlayerTrace *trace, Error **errp)
 {
     static bool once;
     RecorderVcpu *v[SPHERE_MAX_VCPUS] = { NULL };
@@ -449,7 +533,8 @@ bool player_start(const char *directory, Error **errp)
     if (opened) {
         checkpoint = g_build_filename(directory, g_ptr_array_index(manifest->checkpoints, 0), NULL);
     }
-    if (!opened || !checkpoint_load(checkpoint, errp)) {
+    if (!opened || (trace && !start_trace(trace, v, errp)) ||
+        !checkpoint_load(checkpoint, errp)) {
         for (unsigned i = 0; i < SPHERE_MAX_VCPUS; i++) {
             close_vcpu(v[i]);
         }
@@ -506,5 +591,6 @@ void player_finish(void)
     CPU_FOREACH(cpu) {
         run_on_cpu(cpu, detach_vcpu, RUN_ON_CPU_NULL);
     }
+    end_trace();
     qapi_event_send_recorder_replayed(!divergence, divergence);
 }

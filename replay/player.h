@@ -5,8 +5,19 @@
 #ifndef REPLAY_PLAYER_H
 #define REPLAY_PLAYER_H
 
-/* Puts the machine, which is paused, in the recorded state, and lets it run. */
-bool player_start(const char *directory, Error **errp);
+/* Digests of a replay, to be compared with those of another: logs of their own. */
+typedef struct PlayerTrace {
+    const char *directory;      /* new or empty */
+    uint64_t interval;          /* in steps */
+    const char *from;           /* points, in words; NULL: the start, the end */
+    const char *to;
+} PlayerTrace;
+
+/*
+ * Puts the machine, which is paused, in the recorded state, and lets it run.
+ * @trace may be NULL.
+ */
+bool player_start(const char *directory, const PlayerTrace *trace, Error **errp);
 
 /* The machine has stopped: if replay is over, judge it. */
 void player_finish(void);

@@ -231,7 +231,7 @@ void recorder_retry_slow(CPUState *cpu)
     }
     /* A TB without exit check takes its instructions unasked. */
     if (cpu->neg.icount_decr.u16.low == 0) {
-        recorder_grant(cpu, UINT64_MAX);
+        recorder_grant(cpu, MAX(recorder_limit(cpu), recorder_position(cpu) + 1));
     }
 }
 
@@ -244,7 +244,7 @@ void recorder_exclusive_begin_slow(CPUState *cpu)
     v->processor->exclusive = true;
     v->processor->counts.exclusive++;
     recorder_safepoint(cpu);
-    recorder_grant(cpu, UINT64_MAX);
+    recorder_grant(cpu, MAX(recorder_limit(cpu), recorder_position(cpu) + 1));
 }
 
 void recorder_exclusive_end_slow(CPUState *cpu)

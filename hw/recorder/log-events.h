@@ -33,7 +33,7 @@
     X(DROP,      "drop",      ORDER, RACE,  "address") \
     /* firmware turned the vCPU on */ \
     X(START,     "start",     ORDER, INPUT, "entry context level") \
-    /* check: registers, and all device stores since the last digest */ \
+    /* check: registers, and all device stores so far */ \
     X(DIGEST,    "digest",    ORDER, CHECK, "registers stores") \
     /* the DMA pseudo-processor wrote guest RAM */ \
     X(DMA_WRITE, "dma-write", ORDER, DMA,   "address bytes") \
@@ -48,7 +48,9 @@
     /* WFI: did it halt? */ \
     X(WFI,       "wfi",       DATA,  INPUT, "halted") \
     /* a firmware call: does it return, with what? */ \
-    X(PSCI,      "psci",      DATA,  INPUT, "returns result")
+    X(PSCI,      "psci",      DATA,  INPUT, "returns result") \
+    /* what the next digest or end is of (registers.h) */ \
+    X(REGISTERS, "registers", ORDER, CHECK, "changed bytes")
 
 typedef enum LogEventKind {
 #define X(kind, name, log, account, fields) LOG_EVENT_##kind,

@@ -11,6 +11,7 @@
 #include "hw/recorder/log-writer.h"
 #include "hw/recorder/manifest.h"
 #include "hw/recorder/position.h"
+#include "hw/recorder/registers.h"
 #include "hw/recorder/sphere.h"
 #include "replay/log-reader.h"
 
@@ -28,11 +29,15 @@
 typedef struct RecorderVcpu {
     Position base;              /* position when @granted were granted */
     uint32_t granted;
-    Position digest_due;        /* recording: log a digest from here on */
+    Position digest_due;        /* log a digest here, or soon after */
+    Position digest_last;       /* none after this */
+    uint64_t digest_interval;   /* in steps */
+    Registers logged;           /* as of the last digest that was logged, */
+    Registers expected;         /* or read */
     uint64_t store_hash;        /* of all device stores */
     uint64_t other_steps;       /* that were no instructions */
 
-    LogStream *log;             /* recording */
+    LogStream *log;             /* recording; replaying: of the trace, or NULL */
     Processor *processor;       /* in the sphere */
     bool running;               /* as the sphere has it, but for a grant that wakes it */
     bool alone;                 /* the only vCPU: all of memory is one line */
@@ -49,9 +54,8 @@ typedef struct RecorderVcpu {
     LogReader *data;
     LogEvent next;              /* of the order log: where to stop */
     LogEvent next_input;        /* of the data log */
+    Position same_at;           /* the last digest that was as recorded */
     bool finished;              /* the end was reached, or replay diverged */
-    Position published;         /* atomic: others may rely on it */
-    Position wanted[SPHERE_MAX_PROCESSORS];     /* by others; UINT64_MAX: nothing */
 
     struct RecorderTables *tables;
     bool flush_due;             /* the vCPU changed a table: drop all translations */
@@ -82,13 +86,18 @@ static inline Position recorder_position_in_insn(CPUState *cpu)
     return recorder_position(cpu) - 1;
 }
 
-/* How often a vCPU's registers are checked, in steps. */
-#define RECORDER_DIGEST_INTERVAL 1000000
-
 /* vcpu.c */
 void recorder_vcpu_attach(CPUState *cpu, RecorderVcpu *v);
 RecorderVcpu *recorder_vcpu_detach(CPUState *cpu);
 void recorder_grant(CPUState *cpu, Position limit);
+/* How far the vCPU may run before something is due. */
+Position recorder_limit(CPUState *cpu);
+/* Digests to be logged every @interval steps, from position @first to @last. */
+void recorder_digest_every(RecorderVcpu *v, uint64_t interval, Position first, Position last);
+/* Between two steps: log a digest if it is due. */
+void recorder_digest_if_due(CPUState *cpu);
+/* DIGEST or END, and the registers; returns their digest. */
+uint64_t recorder_log_digest(CPUState *cpu, LogEventKind kind);
 
 /* tables.c: which translations a vCPU has, made from which pages of main RAM. */
 void recorder_tables_start(void);
@@ -100,7 +109,7 @@ void recorder_tables_written(CPUState *cpu, uint64_t offset, uint64_t size);
 /* The translation of one page, or all. */
 void recorder_drop(CPUState *cpu, vaddr page);
 
-/* player.c: how far a vCPU may run before something is due. */
+/* player.c: how far a vCPU may run before an event is due, or somebody waits for it. */
 Position player_limit(CPUState *cpu);
 /* The next input of this vCPU, which must be of this kind. */
 bool player_take(CPUState *cpu, LogEventKind kind, uint64_t *value);
@@ -130,7 +139,7 @@ char *checkpoint_ram_digest(void);
 void recorder_fail(const char *format, ...) G_GNUC_PRINTF(1, 2);
 
 /* target-arm.c, or its stand-in for targets that cannot be recorded. */
-uint64_t recorder_register_digest(CPUState *cpu);
+void recorder_registers(CPUState *cpu, Registers *registers);
 void recorder_deliver(CPUState *cpu, int exception, int level);
 /* Firmware turns the vCPU on, when it next leaves cpu_exec(). */
 void recorder_turn_on(CPUState *cpu, uint64_t entry, uint64_t context, int level);

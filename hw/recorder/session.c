@@ -29,6 +29,7 @@ static struct {
     LogWriter *writer;
     Sphere *sphere;
     int64_t started_us;
+    uint64_t digest_interval;
     char *failure;              /* why it must end; set once, by any thread */
 } session;
 
@@ -179,7 +180,7 @@ static void attach_vcpu(CPUState *cpu, run_on_cpu_data data)
 
     v->log = log_writer_stream(session.writer, cpu->cpu_index);
     log_stream_rest(v->log);
-    v->digest_due = RECORDER_DIGEST_INTERVAL;
+    recorder_digest_every(v, session.digest_interval, session.digest_interval, UINT64_MAX);
     v->processor = &session.sphere->processor[cpu->cpu_index];
     v->processor->user = cpu;
     v->alone = session.manifest->n_vcpus == 1;
@@ -198,8 +199,7 @@ static void run_on_all(run_on_cpu_func work, run_on_cpu_data data)
     }
 }
 
-/* A new directory, or an empty one. */
-static bool make_directory(const char *directory, Error **errp)
+bool recorder_make_directory(const char *directory, Error **errp)
 {
     g_autoptr(GDir) dir = NULL;
 
@@ -274,19 +274,24 @@ static void remove_leftovers(void)
     }
 }
 
-bool recorder_start(const char *directory, Error **errp)
+bool recorder_start(const char *directory, uint64_t digest_interval, Error **errp)
 {
     bool was_running = runstate_is_running();
     bool begun;
 
+    if (digest_interval == 0) {
+        error_setg(errp, "a digest interval of 0 steps: give at least 1");
+        return false;
+    }
     if (recorder_active()) {
         error_setg(errp, "a recording is being made or replayed already");
         return false;
     }
-    if (!can_record(errp) || !make_directory(directory, errp)) {
+    if (!can_record(errp) || !recorder_make_directory(directory, errp)) {
         return false;
     }
     session.directory = g_strdup(directory);
+    session.digest_interval = digest_interval;
     session.manifest = describe_machine();
     if (was_running) {
         vm_stop(RUN_STATE_PAUSED);
@@ -316,11 +321,9 @@ static void end_vcpu(CPUState *cpu, run_on_cpu_data data)
     log_stream_resume(v->log);
     position = recorder_position(cpu);
     manifest->end->at[cpu->cpu_index] = position;
-    manifest->register_digests[cpu->cpu_index] = recorder_register_digest(cpu);
+    manifest->register_digests[cpu->cpu_index] = recorder_log_digest(cpu, LOG_EVENT_END);
     manifest->instructions[cpu->cpu_index] = position - v->other_steps;
     manifest->arcs += v->arcs;
-    log_event(v->log, LOG_EVENT_END, position,
-              manifest->register_digests[cpu->cpu_index], v->store_hash);
     log_stream_rest(v->log);
 }
 

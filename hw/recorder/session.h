@@ -7,12 +7,18 @@
 
 #include "hw/recorder/position.h"
 
+/* How often a vCPU's registers are logged, in steps, unless somebody wants it otherwise. */
+#define RECORDER_DIGEST_INTERVAL 1000000
+
 /*
- * Records into @directory, which is new or empty, from now on.  A guest that
- * runs is paused for the checkpoint.
+ * Records into @directory, which is new or empty, from now on, with a digest every
+ * @digest_interval steps.  A guest that runs is paused for the checkpoint.
  */
-bool recorder_start(const char *directory, Error **errp);
+bool recorder_start(const char *directory, uint64_t digest_interval, Error **errp);
 bool recorder_stop(bool pause, Error **errp);
+
+/* A new directory, or an empty one: nothing else is written to. */
+bool recorder_make_directory(const char *directory, Error **errp);
 
 /* Where the vCPUs are, or were a moment ago; zeros if nobody counts. */
 void recorder_query_point(Point *point);

@@ -19,55 +19,17 @@
 #include "hw/recorder/recorder.h"
 #include "hw/recorder/recorder-internal.h"
 
-/*
- * All that decides what the vCPU does next, except what belongs to the outside
- * (timers, interrupt lines) and lazily kept copies.
- */
-uint64_t recorder_register_digest(CPUState *cpu)
+void recorder_registers(CPUState *cpu, Registers *registers)
 {
     CPUARMState *env = cpu_env(cpu);
-    uint64_t digest = 0;
+    uint64_t *next = registers->value;
 
-    for (int i = 0; i < ARRAY_SIZE(env->xregs); i++) {
-        digest = recorder_mix(digest, env->xregs[i]);
+#define X(name, count, value)                   \
+    for (unsigned i = 0; i < (count); i++) {    \
+        *next++ = (value);                      \
     }
-    digest = recorder_mix(digest, env->aarch64 ? env->pc : env->regs[15]);
-    digest = recorder_mix(digest, is_a64(env) ? pstate_read(env) : cpsr_read(env));
-    if (!is_a64(env)) {
-        for (int i = 0; i < 15; i++) {
-            digest = recorder_mix(digest, env->regs[i]);
-        }
-    }
-    for (int i = 0; i < ARRAY_SIZE(env->elr_el); i++) {
-        digest = recorder_mix(digest, env->elr_el[i]);
-        digest = recorder_mix(digest, env->sp_el[i]);
-        digest = recorder_mix(digest, env->cp15.esr_el[i]);
-        digest = recorder_mix(digest, env->cp15.far_el[i]);
-        digest = recorder_mix(digest, env->cp15.vbar_el[i]);
-        digest = recorder_mix(digest, env->cp15.sctlr_el[i]);
-        digest = recorder_mix(digest, env->cp15.tcr_el[i]);
-        digest = recorder_mix(digest, env->cp15.mair_el[i]);
-        digest = recorder_mix(digest, env->cp15.ttbr0_el[i]);
-        digest = recorder_mix(digest, env->cp15.ttbr1_el[i]);
-        digest = recorder_mix(digest, env->cp15.tpidr_el[i]);
-        digest = recorder_mix(digest, env->cp15.contextidr_el[i]);
-    }
-    for (int i = 0; i < ARRAY_SIZE(env->banked_spsr); i++) {
-        digest = recorder_mix(digest, env->banked_spsr[i]);
-    }
-    for (int i = 0; i < ARRAY_SIZE(env->cp15.tpidrro_el); i++) {
-        digest = recorder_mix(digest, env->cp15.tpidrro_el[i]);
-    }
-    for (int i = 0; i < 32; i++) {
-        digest = recorder_mix(digest, env->vfp.zregs[i].d[0]);
-        digest = recorder_mix(digest, env->vfp.zregs[i].d[1]);
-    }
-    digest = recorder_mix(digest, vfp_get_fpscr(env));
-    digest = recorder_mix(digest, env->cp15.par_el[1]);
-    digest = recorder_mix(digest, env->cp15.cpacr_el1);
-    digest = recorder_mix(digest, env->exclusive_addr);
-    digest = recorder_mix(digest, env->exclusive_val);
-    return recorder_mix(digest, env->exclusive_high);
+    ARM_REGISTERS(X)
+#undef X
 }
 
 /*

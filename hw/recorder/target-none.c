@@ -10,7 +10,7 @@ char *recorder_cpu_objection(CPUState *cpu)
     return g_strdup("a CPU that is not Arm");
 }
 
-uint64_t recorder_register_digest(CPUState *cpu)
+void recorder_registers(CPUState *cpu, Registers *registers)
 {
     g_assert_not_reached();
 }

@@ -29,7 +29,7 @@ void recorder_grant(CPUState *cpu, Position limit)
     Position now = recorder_position(cpu);
 
     v->base = now;
-    v->granted = MIN(limit - now, MOST_GRANTED);
+    v->granted = limit > now ? MIN(limit - now, MOST_GRANTED) : 0;
     cpu->neg.icount_decr.u16.low = v->granted;
 }
 
@@ -83,9 +83,11 @@ void recorder_vcpu_free(RecorderVcpu *v)
     g_free(v);
 }
 
-static Position limit_of(CPUState *cpu)
+Position recorder_limit(CPUState *cpu)
 {
-    return recorder_replaying() ? player_limit(cpu) : UINT64_MAX;
+    Position due = cpu->recorder->digest_due;
+
+    return recorder_replaying() ? MIN(player_limit(cpu), due) : due;
 }
 
 bool recorder_refill(CPUState *cpu, TranslationBlock *tb)
@@ -95,7 +97,7 @@ bool recorder_refill(CPUState *cpu, TranslationBlock *tb)
     if (!v) {
         return false;
     }
-    recorder_grant(cpu, limit_of(cpu));
+    recorder_grant(cpu, recorder_limit(cpu));
     if (v->granted > 0 && v->granted < tb->icount) {
         cpu->cflags_next_tb = (tb->cflags & ~CF_COUNT_MASK) | v->granted;
     }
@@ -106,7 +108,7 @@ bool recorder_must_stop_slow(CPUState *cpu)
 {
     RecorderVcpu *v = cpu->recorder;
 
-    return v->flush_due ||
+    return v->flush_due || recorder_position(cpu) >= v->digest_due ||
            (recorder_replaying() ? recorder_position(cpu) >= v->next.position
                                  : recorder_has_lost(v));
 }
@@ -127,19 +129,54 @@ void recorder_step_slow(CPUState *cpu)
     if (recorder_recording()) {
         sphere_boundary(v->processor, now + 1);     /* waits come after it */
     }
-    recorder_grant(cpu, MAX(limit_of(cpu), now + 1));
+    recorder_grant(cpu, recorder_limit(cpu));
+}
+
+/* --- digests ---------------------------------------------------------------- */
+
+void recorder_digest_every(RecorderVcpu *v, uint64_t interval, Position first, Position last)
+{
+    v->digest_interval = interval;
+    v->digest_last = last;
+    v->digest_due = first;
+}
+
+uint64_t recorder_log_digest(CPUState *cpu, LogEventKind kind)
+{
+    RecorderVcpu *v = cpu->recorder;
+    Position position = recorder_position(cpu);
+    Registers now;
+    uint64_t digest;
+
+    recorder_registers(cpu, &now);
+    digest = registers_digest(&now);
+    registers_log(v->log, position, &v->logged, &now);
+    log_event(v->log, kind, position, digest, v->store_hash);
+    return digest;
+}
+
+/*
+ * At multiples of the interval, so that logs of the same run have the same ones.
+ * A fault is two steps between which nobody looks, in any run.
+ */
+void recorder_digest_if_due(CPUState *cpu)
+{
+    RecorderVcpu *v = cpu->recorder;
+    Position now = recorder_position(cpu);
+    Position next;
+
+    if (now < v->digest_due || cpu->exception_index >= 0) {
+        return;
+    }
+    if (now <= v->digest_last) {
+        recorder_log_digest(cpu, LOG_EVENT_DIGEST);
+    }
+    next = now - now % v->digest_interval + v->digest_interval;
+    /* Or it overflows. */
+    v->digest_due = next > now && next <= v->digest_last ? next : UINT64_MAX;
 }
 
 /* --- recording -------------------------------------------------------------- */
-
-static void log_digest(CPUState *cpu, LogEventKind kind)
-{
-    RecorderVcpu *v = cpu->recorder;
-
-    log_event(v->log, kind, recorder_position(cpu),
-              recorder_register_digest(cpu), v->store_hash);
-    v->digest_due = recorder_position(cpu) + RECORDER_DIGEST_INTERVAL;
-}
 
 void recorder_boundary_slow(CPUState *cpu)
 {
@@ -148,9 +185,7 @@ void recorder_boundary_slow(CPUState *cpu)
     v->suspended = false;
     recorder_safepoint(cpu);
     recorder_drop_translations(cpu);
-    if (recorder_position(cpu) >= v->digest_due && cpu->exception_index < 0) {
-        log_digest(cpu, LOG_EVENT_DIGEST);
-    }
+    recorder_digest_if_due(cpu);
     if (!log_stream_boundary(v->log)) {
         recorder_fail("the log cannot be written");
     }

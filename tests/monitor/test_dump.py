@@ -13,6 +13,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
 from harness import BIN, check, main, one_line, run, test
 
 REPRISE = os.path.join(BIN, "reprise")
+LOG_VERSION = 2
 ORDER, DATA = 0, 1
 WAIT, INTERRUPT, WAKE, DMA_WRITE, LOAD = 0, 1, 2, 4, 6
 
@@ -36,7 +37,7 @@ def unsigned(value):
 
 def log(stream, kind, n_vcpus, blocks, last=True):
     """A file; a block is (start, end, [event as bytes, ...])."""
-    data = b"RepriseL" + struct.pack("<IIIHBBI", 1, 0, 0, stream, kind, 0, n_vcpus)
+    data = b"RepriseL" + struct.pack("<IIIHBBI", LOG_VERSION, 0, 0, stream, kind, 0, n_vcpus)
     data += crc32c(data)
     for i, (start, end, events) in enumerate(blocks):
         payload = b"".join(events)
