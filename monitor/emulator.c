@@ -94,6 +94,7 @@ static void catch_signals(Emulator *emulator)
     sigaddset(&mask, SIGINT);
     sigaddset(&mask, SIGTERM);
     sigaddset(&mask, SIGHUP);
+    sigaddset(&mask, SIGUSR1);
     sigprocmask(SIG_BLOCK, &mask, &emulator->old_mask);
     emulator->signal_fd = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
 }
@@ -187,6 +188,12 @@ static void read_signals(Emulator *emulator)
     while (read(emulator->signal_fd, &info, sizeof(info)) == sizeof(info)) {
         int64_t now = g_get_monotonic_time();
 
+        if (info.ssi_signo == SIGUSR1) {
+            if (emulator->greeted && !emulator->ended) {        /* it would die before */
+                kill(emulator->pid, SIGUSR1);
+            }
+            continue;
+        }
         /* Impatience; but timeout(1) sends its signal twice in a row. */
         if (emulator->signals && now - emulator->first_signal > G_USEC_PER_SEC &&
             !emulator->ended) {

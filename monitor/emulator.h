@@ -3,8 +3,9 @@
  * A QEMU that the tool starts, talks to over QMP, and ends.
  *
  * While there is one, SIGINT, SIGTERM and SIGHUP are news for emulator_wait()
- * instead of the end of the tool; another one, later, kills QEMU.  One emulator at a
- * time, in a program with one thread.
+ * instead of the end of the tool; another one, later, kills QEMU.  SIGUSR1 is passed
+ * on, and QEMU shows what it does.  One emulator at a time, in a program with one
+ * thread.
  */
 #ifndef MONITOR_EMULATOR_H
 #define MONITOR_EMULATOR_H

@@ -1,42 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * QMP commands of the recorder.  They run in the main thread, with the big
- * lock held.
+ * QMP commands of the recorder; recorder-status.c has the query.  They run in the
+ * main thread, with the big lock held.
  */
 #include "qemu/osdep.h"
-#include "hw/boards.h"
 #include "qapi/error.h"
 #include "qapi/qapi-commands-recorder.h"
 #include "system/runstate.h"
 
-#include "hw/recorder/log-format.h"
-#include "hw/recorder/position.h"
-#include "hw/recorder/recorder.h"
 #include "hw/recorder/session.h"
-#include "hw/recorder/version.h"
 #include "replay/player.h"
-
-RecorderInfo *qmp_query_recorder(Error **errp)
-{
-    g_autoptr(RecorderInfo) info = g_new0(RecorderInfo, 1);
-    unsigned n_vcpus = MACHINE(qdev_get_machine())->smp.cpus;
-    g_autoptr(Point) point = NULL;
-
-    if (n_vcpus > RECORDER_MAX_VCPUS) {
-        error_setg(errp, "the guest has %u vCPUs; Reprise records at most %u",
-                   n_vcpus, RECORDER_MAX_VCPUS);
-        return NULL;
-    }
-    point = point_new(n_vcpus);
-    info->version = g_strdup(reprise_version());
-    info->patch_level = g_strdup(reprise_patch_level());
-    info->log_version = LOG_VERSION;
-    info->state = recorder_replaying() ? RECORDER_STATE_REPLAYING :
-                  recorder_recording() ? RECORDER_STATE_RECORDING : RECORDER_STATE_OFF;
-    recorder_query_point(point);
-    info->point = point_format(point);
-    return g_steal_pointer(&info);
-}
 
 void qmp_recorder_start(const char *directory, bool has_digest_interval, uint64_t digest_interval,
                         Error **errp)

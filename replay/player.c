@@ -30,6 +30,8 @@
 #include "replay/player.h"
 #include "replay/schedule.h"
 
+static char *recording;         /* its directory */
+static int64_t started_us;
 static Manifest *manifest;
 static char *divergence;        /* the first one, in words */
 static Schedule *schedule;
@@ -76,14 +78,14 @@ void player_diverged(CPUState *cpu, Position position, const char *format, ...)
     if (qatomic_cmpxchg(&divergence, NULL, report)) {
         g_free(report);
     }
-    v->finished = true;
+    qatomic_set(&v->finished, true);
     stop_all();
 }
 
 /* The last one stops the machine. */
 static void finish(CPUState *cpu)
 {
-    cpu->recorder->finished = true;
+    qatomic_set(&cpu->recorder->finished, true);
     schedule_publish(schedule, cpu->cpu_index, recorder_position(cpu));
     if (qatomic_fetch_dec(&n_running) == 1) {
         stop_all();
@@ -119,6 +121,7 @@ bool player_take_if_due(CPUState *cpu, LogEventKind kind, uint64_t *value)
         return false;
     }
     memcpy(value, next->value, log_event_table()[kind].n_values * sizeof(*value));
+    recorder_count(v, RECORDER_COUNT_INPUTS);
     next_event(cpu, v->data, next);
     return true;
 }
@@ -201,6 +204,14 @@ Position player_limit(CPUState *cpu)
     return MIN(cpu->recorder->next.position, schedule_wanted(schedule, cpu->cpu_index));
 }
 
+/* To those who ask while this runs. */
+static void show_wait(RecorderVcpu *v, unsigned stream, uint64_t steps)
+{
+    qatomic_set(&v->waited_stream, stream);
+    qatomic_set(&v->waited_steps, steps);
+    recorder_waits(v, RECORDER_WAITS_FOR_STREAM);
+}
+
 /*
  * In the middle of cpu_exec(), but not in the way of those who want to run
  * exclusively (holes.md 15).
@@ -212,9 +223,11 @@ static bool wait_for_vcpu(CPUState *cpu, unsigned stream, Position position)
     if (schedule_reached(schedule, stream) >= position) {
         return true;
     }
+    show_wait(cpu->recorder, stream, position);
     cpu_exec_end(cpu);
     done = schedule_wait(schedule, cpu->cpu_index, stream, position);
     cpu_exec_start(cpu);
+    recorder_waits(cpu->recorder, RECORDER_WAITS_FOR_NOTHING);
     return done;
 }
 
@@ -257,11 +270,13 @@ static bool wait_for_dma(CPUState *cpu, uint64_t steps)
     if (schedule_reached(schedule, manifest->n_vcpus) >= steps) {
         return true;
     }
+    show_wait(cpu->recorder, manifest->n_vcpus, steps);
     cpu_exec_end(cpu);
     qemu_mutex_lock(&dma.lock);
     cpu_exec_start(cpu);
     done = bring_dma_forward(cpu, steps);
     qemu_mutex_unlock(&dma.lock);
+    recorder_waits(cpu->recorder, RECORDER_WAITS_FOR_NOTHING);
     return done;
 }
 
@@ -278,11 +293,18 @@ static bool wait_for(CPUState *cpu, uint64_t stream, uint64_t steps)
 static void apply(CPUState *cpu, const LogEvent *event)
 {
     switch (event->kind) {
+    case LOG_EVENT_WAIT:
+        recorder_count(cpu->recorder, RECORDER_COUNT_ARCS);     /* waited for already */
+        break;
     case LOG_EVENT_INTERRUPT:
+        recorder_count(cpu->recorder, RECORDER_COUNT_INTERRUPTS);
         recorder_step(cpu);
         recorder_deliver(cpu, event->value[0], event->value[1]);
         break;
     case LOG_EVENT_WAKE:
+        recorder_count(cpu->recorder, RECORDER_COUNT_WAKE_UPS);
+        recorder_step(cpu);
+        break;
     case LOG_EVENT_STEP:
         recorder_step(cpu);
         break;
@@ -311,6 +333,13 @@ static void apply(CPUState *cpu, const LogEvent *event)
     }
 }
 
+/* To those who ask while this runs. */
+static void show_next(RecorderVcpu *v)
+{
+    qatomic_set(&v->next_kind, v->next.kind);
+    qatomic_set(&v->next_position, v->next.position);
+}
+
 bool recorder_replay_boundary(CPUState *cpu, bool *applied)
 {
     RecorderVcpu *v = cpu->recorder;
@@ -329,9 +358,8 @@ bool recorder_replay_boundary(CPUState *cpu, bool *applied)
         }
         /* First: what is applied may be a step, which wants to know the limit. */
         next_event(cpu, v->order, &v->next);
-        if (event.kind != LOG_EVENT_WAIT) {
-            apply(cpu, &event);
-        }
+        show_next(v);
+        apply(cpu, &event);
         *applied = true;
         /* Firmware turns the vCPU on outside of cpu_exec(). */
         leave = event.kind == LOG_EVENT_START;
@@ -419,6 +447,7 @@ static RecorderVcpu *open_vcpu(const char *directory, unsigned vcpu, Error **err
 
 static void forget_recording(void)
 {
+    g_clear_pointer(&recording, g_free);
     g_clear_pointer(&manifest, manifest_free);
     g_clear_pointer(&schedule, schedule_free);
     g_clear_pointer(&trace_log, log_writer_free);
@@ -548,8 +577,22 @@ bool player_start(const char *directory, const PlayerTrace *trace, Error **errp)
         run_on_cpu(cpu, attach_vcpu, RUN_ON_CPU_HOST_PTR(v));
     }
     recorder_mode = RECORDER_REPLAYING;
+    recording = g_strdup(directory);
+    started_us = g_get_monotonic_time();
+    for (unsigned i = 0; i < manifest->n_vcpus; i++) {
+        show_next(v[i]);
+    }
+    recorder_listen_to_signal(true);
     vm_start();
     return true;
+}
+
+void player_query(RecorderInfo *info)
+{
+    info->directory = g_strdup(recording);
+    info->has_seconds = info->has_dma_position = true;
+    info->seconds = (g_get_monotonic_time() - started_us) / 1e6;
+    info->dma_position = schedule_reached(schedule, manifest->n_vcpus);
 }
 
 /* What DMA wrote at the end, when nobody looked any more. */
@@ -587,6 +630,7 @@ void player_finish(void)
                                          manifest->ram_digest, digest);
         }
     }
+    recorder_listen_to_signal(false);
     recorder_mode = RECORDER_OFF;
     CPU_FOREACH(cpu) {
         run_on_cpu(cpu, detach_vcpu, RUN_ON_CPU_NULL);

@@ -5,6 +5,8 @@
 #ifndef REPLAY_PLAYER_H
 #define REPLAY_PLAYER_H
 
+#include "qapi/qapi-types-recorder.h"
+
 /* Digests of a replay, to be compared with those of another: logs of their own. */
 typedef struct PlayerTrace {
     const char *directory;      /* new or empty */
@@ -18,6 +20,9 @@ typedef struct PlayerTrace {
  * @trace may be NULL.
  */
 bool player_start(const char *directory, const PlayerTrace *trace, Error **errp);
+
+/* Adds what is known of the replay under way. */
+void player_query(RecorderInfo *info);
 
 /* The machine has stopped: if replay is over, judge it. */
 void player_finish(void);

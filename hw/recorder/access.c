@@ -40,7 +40,7 @@ static void emit_wait(Processor *p, unsigned from, Position source, void *opaque
     RecorderVcpu *v = opaque;
 
     log_event(v->log, LOG_EVENT_WAIT, p->floor, (uint64_t)from, source);
-    v->arcs++;
+    recorder_count(v, RECORDER_COUNT_ARCS);
 }
 
 static void log_arcs(RecorderVcpu *v)
@@ -101,7 +101,9 @@ static void complete(CPUState *cpu)
         Position position = sphere_is_granted(v->processor) ? recorder_position(cpu) : settle(cpu);
 
         log_stream_rest(v->log);
+        recorder_waits(v, RECORDER_WAITS_FOR_LINE);
         sphere_await(v->processor, position);
+        recorder_waits(v, RECORDER_WAITS_FOR_NOTHING);
         log_stream_resume(v->log);
         v->asked = false;
         log_arcs(v);
@@ -123,7 +125,8 @@ void recorder_enter_running(CPUState *cpu)
     RecorderVcpu *v = cpu->recorder;
 
     sphere_run(v->processor);
-    v->running = true;
+    recorder_waits(v, RECORDER_WAITS_FOR_NOTHING);
+    qatomic_set(&v->running, true);
     log_stream_resume(v->log);
     if (recorder_has_lost(v)) {
         qatomic_set(&cpu->neg.icount_decr.u16.high, -1);
@@ -138,7 +141,7 @@ static Position stop_running(CPUState *cpu)
     complete(cpu);
     position = settle(cpu);
     log_stream_rest(v->log);
-    v->running = false;
+    qatomic_set(&v->running, false);
     return position;
 }
 
@@ -188,6 +191,7 @@ CPUState *recorder_wait_begin_slow(void)
     /* In mid-TB its position would not be known (holes.md 20). */
     g_assert(cpu->neg.can_do_io);
     recorder_leave_running(cpu);
+    recorder_waits(cpu->recorder, RECORDER_WAITS_FOR_LOCK);
     return cpu;
 }
 
@@ -263,7 +267,7 @@ G_NORETURN static void abandon(CPUState *cpu, uintptr_t retaddr)
     if (retaddr) {
         cpu_restore_state(cpu, retaddr);
     }
-    instruction = recorder_position(cpu) - v->other_steps;
+    instruction = recorder_position(cpu) - v->counters[RECORDER_COUNT_OTHER_STEPS];
     v->tries = instruction == v->tried ? v->tries + 1 : 1;
     v->tried = instruction;
     v->processor->counts.abandoned++;

@@ -173,7 +173,7 @@ void recorder_dma_renew_rings(void)
 
 uint64_t recorder_dma_steps(void)
 {
-    return dma.steps;
+    return qatomic_read(&dma.steps);
 }
 
 uint64_t recorder_dma_arcs(void)

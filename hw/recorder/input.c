@@ -17,6 +17,15 @@
 #include "hw/recorder/recorder.h"
 #include "hw/recorder/recorder-internal.h"
 
+/* Of the values, as many are logged as the event has. */
+static void log_input(CPUState *cpu, LogEventKind kind, uint64_t value, uint64_t second)
+{
+    RecorderVcpu *v = cpu->recorder;
+
+    recorder_count(v, RECORDER_COUNT_INPUTS);
+    log_event(v->log, kind, recorder_position_in_insn(cpu), value, second);
+}
+
 MemTxResult recorder_device_load(CPUState *cpu, MemoryRegion *mr, hwaddr offset,
                                  uint64_t *value, MemOp op, MemTxAttrs attrs,
                                  hwaddr address)
@@ -37,8 +46,7 @@ MemTxResult recorder_device_load(CPUState *cpu, MemoryRegion *mr, hwaddr offset,
     result = memory_region_dispatch_read(mr, offset, value, op, attrs);
     recorder_running(cpu);
     if (recorder_recording()) {
-        log_event(cpu->recorder->log, LOG_EVENT_LOAD, recorder_position_in_insn(cpu),
-                  *value, (uint64_t)result);
+        log_input(cpu, LOG_EVENT_LOAD, *value, result);
     }
     return result;
 }
@@ -61,6 +69,7 @@ MemTxResult recorder_device_store(CPUState *cpu, MemoryRegion *mr, hwaddr offset
     if (memop_size(op) < 8) {
         value &= MAKE_64BIT_MASK(0, 8 * memop_size(op));
     }
+    recorder_count(v, RECORDER_COUNT_DEVICE_STORES);
     v->store_hash = recorder_mix(recorder_mix(v->store_hash, address), value);
     if (recorder_replaying()) {
         player_console_store(address, value);
@@ -70,8 +79,7 @@ MemTxResult recorder_device_store(CPUState *cpu, MemoryRegion *mr, hwaddr offset
     result = memory_region_dispatch_write(mr, offset, value, op, attrs);
     recorder_running(cpu);
     if (result != MEMTX_OK) {
-        log_event(v->log, LOG_EVENT_STORE_RESULT, recorder_position_in_insn(cpu),
-                  (uint64_t)result);
+        log_input(cpu, LOG_EVENT_STORE_RESULT, result, 0);
     }
     return result;
 }
@@ -89,8 +97,7 @@ bool recorder_replay_sysreg(CPUState *cpu, uint64_t *value)
 void recorder_record_sysreg(CPUState *cpu, uint64_t value)
 {
     if (recorder_recording()) {
-        log_event(cpu->recorder->log, LOG_EVENT_SYSREG, recorder_position_in_insn(cpu),
-                  value);
+        log_input(cpu, LOG_EVENT_SYSREG, value, 0);
     }
 }
 
@@ -113,7 +120,7 @@ bool recorder_wfi_finds_work(CPUState *cpu)
     }
     halted = !cpu_has_work(cpu);
     if (recorder_recording() && !v->suspended) {
-        log_event(v->log, LOG_EVENT_WFI, recorder_position_in_insn(cpu), halted);
+        log_input(cpu, LOG_EVENT_WFI, halted, 0);
     }
     return !halted;
 }
@@ -139,7 +146,6 @@ void recorder_record_psci(CPUState *cpu, bool returns, int32_t result)
 {
     if (recorder_recording()) {
         cpu->recorder->suspended = true;
-        log_event(cpu->recorder->log, LOG_EVENT_PSCI, recorder_position_in_insn(cpu),
-                  (uint64_t)returns, (uint64_t)(uint32_t)result);
+        log_input(cpu, LOG_EVENT_PSCI, returns, (uint32_t)result);
     }
 }

@@ -15,6 +15,33 @@
 #include "hw/recorder/sphere.h"
 #include "replay/log-reader.h"
 
+/*
+ * What is counted on each vCPU, for people: X(counter, name).  query-recorder and
+ * SIGUSR1 show them all.
+ */
+#define RECORDER_COUNTERS(X) \
+    X(INPUTS, "inputs") \
+    X(DEVICE_STORES, "device stores") \
+    X(INTERRUPTS, "interrupts") \
+    X(WAKE_UPS, "wake-ups") \
+    X(OTHER_STEPS, "steps that are no instruction") \
+    X(FLUSHES, "translation flushes") \
+    X(ARCS, "arcs")
+
+typedef enum RecorderCounterIndex {
+#define X(counter, name) RECORDER_COUNT_##counter,
+    RECORDER_COUNTERS(X)
+#undef X
+    RECORDER_N_COUNTERS
+} RecorderCounterIndex;
+
+typedef enum RecorderWait {
+    RECORDER_WAITS_FOR_NOTHING,
+    RECORDER_WAITS_FOR_LOCK,        /* the big one */
+    RECORDER_WAITS_FOR_LINE,        /* of memory, that another has */
+    RECORDER_WAITS_FOR_STREAM,      /* replaying: until it has ended so many steps */
+} RecorderWait;
+
 /* Of user pages that the kernel itself touched, how many are kept in mind. */
 #define RECORDER_LOW_PAGES 8
 
@@ -35,11 +62,18 @@ typedef struct RecorderVcpu {
     Registers logged;           /* as of the last digest that was logged, */
     Registers expected;         /* or read */
     uint64_t store_hash;        /* of all device stores */
-    uint64_t other_steps;       /* that were no instructions */
+
+    /* For people: written by the vCPU's thread, read by others at any time; atomic. */
+    uint64_t counters[RECORDER_N_COUNTERS];
+    RecorderWait waits;
+    uint64_t waited_stream;
+    uint64_t waited_steps;
+    LogEventKind next_kind;
+    Position next_position;
 
     LogStream *log;             /* recording; replaying: of the trace, or NULL */
     Processor *processor;       /* in the sphere */
-    bool running;               /* as the sphere has it, but for a grant that wakes it */
+    bool running;               /* as the sphere has it, but for a grant that wakes it; atomic */
     bool alone;                 /* the only vCPU: all of memory is one line */
     bool event;                 /* for WFE */
     bool asked;                 /* for a line: wait for it at the boundary */
@@ -48,14 +82,13 @@ typedef struct RecorderVcpu {
     uintptr_t walk_retaddr;     /* of the access for which page tables are walked */
     uint8_t *code_pages;        /* a bit for each page whose code it may run */
     size_t code_pages_size;
-    uint64_t arcs;              /* that were logged */
 
     LogReader *order;           /* replaying */
     LogReader *data;
     LogEvent next;              /* of the order log: where to stop */
     LogEvent next_input;        /* of the data log */
     Position same_at;           /* the last digest that was as recorded */
-    bool finished;              /* the end was reached, or replay diverged */
+    bool finished;              /* atomic: the end was reached, or replay diverged */
 
     struct RecorderTables *tables;
     bool flush_due;             /* the vCPU changed a table: drop all translations */
@@ -67,6 +100,16 @@ typedef struct RecorderVcpu {
     bool suspended;             /* inside PSCI CPU_SUSPEND, already logged */
 } RecorderVcpu;
 
+static inline void recorder_count(RecorderVcpu *v, RecorderCounterIndex counter)
+{
+    /* Only its own thread writes it: no atomic addition. */
+    qatomic_set(&v->counters[counter], v->counters[counter] + 1);
+}
+
+static inline void recorder_waits(RecorderVcpu *v, RecorderWait why)
+{
+    qatomic_set(&v->waits, why);
+}
 /* Frees all but the logs. */
 void recorder_vcpu_free(RecorderVcpu *v);
 
@@ -137,6 +180,11 @@ char *checkpoint_ram_digest(void);
 
 /* session.c */
 void recorder_fail(const char *format, ...) G_GNUC_PRINTF(1, 2);
+
+/* recorder-status.c: SIGUSR1 shows what goes on, from now on or no more. */
+void recorder_listen_to_signal(bool listen);
+/* What it asked others for, in words, to be freed; NULL: nothing. */
+char *recorder_waits_for_line(const Processor *p);
 
 /* target-arm.c, or its stand-in for targets that cannot be recorded. */
 void recorder_registers(CPUState *cpu, Registers *registers);

@@ -248,6 +248,7 @@ static bool begin(Error **errp)
     recorder_mode = RECORDER_RECORDING;
     recorder_dma_renew_rings();
     session.started_us = g_get_monotonic_time();
+    recorder_listen_to_signal(true);
     return true;
 }
 
@@ -307,6 +308,26 @@ bool recorder_start(const char *directory, uint64_t digest_interval, Error **err
     return begun;
 }
 
+/* --- query ------------------------------------------------------------------ */
+
+void recorder_query_session(RecorderInfo *info)
+{
+    RecorderCounterList **tail = &info->log_bytes;
+    uint64_t bytes[LOG_ACCOUNTS];
+
+    info->directory = g_strdup(session.directory);
+    info->has_seconds = info->has_dma_position = info->has_log_bytes = true;
+    info->seconds = (g_get_monotonic_time() - session.started_us) / 1e6;
+    info->dma_position = recorder_dma_steps();
+    info->dma_waits_for = recorder_waits_for_line(sphere_dma(session.sphere));
+    info->has_tracking_memory = true;
+    info->tracking_memory = sphere_memory(session.sphere);
+    log_writer_accounts(session.writer, bytes);
+    for (int i = 0; i < LOG_ACCOUNTS; i++) {
+        recorder_add_counter(&tail, log_account_name(i), bytes[i]);
+    }
+}
+
 /* --- end -------------------------------------------------------------------- */
 
 static void end_vcpu(CPUState *cpu, run_on_cpu_data data)
@@ -322,8 +343,8 @@ static void end_vcpu(CPUState *cpu, run_on_cpu_data data)
     position = recorder_position(cpu);
     manifest->end->at[cpu->cpu_index] = position;
     manifest->register_digests[cpu->cpu_index] = recorder_log_digest(cpu, LOG_EVENT_END);
-    manifest->instructions[cpu->cpu_index] = position - v->other_steps;
-    manifest->arcs += v->arcs;
+    manifest->instructions[cpu->cpu_index] = position - v->counters[RECORDER_COUNT_OTHER_STEPS];
+    manifest->arcs += v->counters[RECORDER_COUNT_ARCS];
     log_stream_rest(v->log);
 }
 
@@ -337,6 +358,7 @@ static void end(const char *reason)
     Manifest *manifest = session.manifest;
     g_autoptr(GError) error = NULL;
 
+    recorder_listen_to_signal(false);
     manifest->end = point_new(manifest->n_vcpus);
     run_on_all(end_vcpu, RUN_ON_CPU_HOST_PTR(manifest));
     manifest->arcs += recorder_dma_arcs();

@@ -5,6 +5,8 @@
 #ifndef RECORDER_SESSION_H
 #define RECORDER_SESSION_H
 
+#include "qapi/qapi-types-recorder.h"
+
 #include "hw/recorder/position.h"
 
 /* How often a vCPU's registers are logged, in steps, unless somebody wants it otherwise. */
@@ -19,6 +21,11 @@ bool recorder_stop(bool pause, Error **errp);
 
 /* A new directory, or an empty one: nothing else is written to. */
 bool recorder_make_directory(const char *directory, Error **errp);
+
+/* Adds what is known of the recording under way. */
+void recorder_query_session(RecorderInfo *info);
+/* recorder-status.c: appends to the list that ends at @tail. */
+void recorder_add_counter(RecorderCounterList ***tail, const char *name, uint64_t value);
 
 /* Where the vCPUs are, or were a moment ago; zeros if nobody counts. */
 void recorder_query_point(Point *point);

@@ -204,6 +204,7 @@ void recorder_drop_translations(CPUState *cpu)
     }
     if (v->flush_due) {
         v->flush_due = false;
+        recorder_count(v, RECORDER_COUNT_FLUSHES);
         tlb_flush(cpu);
     }
 }

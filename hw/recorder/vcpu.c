@@ -125,7 +125,7 @@ void recorder_step_slow(CPUState *cpu)
         player_diverged(cpu, now, "%s, but an exception came first", due);
     }
     v->base++;
-    v->other_steps++;
+    recorder_count(v, RECORDER_COUNT_OTHER_STEPS);
     if (recorder_recording()) {
         sphere_boundary(v->processor, now + 1);     /* waits come after it */
     }
@@ -193,6 +193,7 @@ void recorder_boundary_slow(CPUState *cpu)
 
 void recorder_interrupt_slow(CPUState *cpu, int exception, int level)
 {
+    recorder_count(cpu->recorder, RECORDER_COUNT_INTERRUPTS);
     log_event(cpu->recorder->log, LOG_EVENT_INTERRUPT, recorder_position(cpu),
               (uint64_t)exception, (uint64_t)level);
     recorder_step_slow(cpu);
@@ -200,6 +201,7 @@ void recorder_interrupt_slow(CPUState *cpu, int exception, int level)
 
 void recorder_wake_slow(CPUState *cpu)
 {
+    recorder_count(cpu->recorder, RECORDER_COUNT_WAKE_UPS);
     log_event(cpu->recorder->log, LOG_EVENT_WAKE, recorder_position(cpu));
     recorder_step_slow(cpu);
 }

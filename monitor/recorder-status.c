@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * What the recorder and the vCPUs are doing, for people: query-recorder, and the
+ * same as a table on stderr when SIGUSR1 comes.
+ *
+ * Main thread, big lock held.  The vCPUs run on meanwhile and are not asked: what
+ * is read here are single words that their threads write, atomic each, a moment
+ * old, and not all of the same moment.
+ */
+#include "qemu/osdep.h"
+#include "qemu/main-loop.h"
+#include "hw/boards.h"
+#include "hw/core/cpu.h"
+#include "qapi/error.h"
+#include "qapi/qapi-commands-recorder.h"
+#include "qapi/qapi-types-recorder.h"
+#include "system/runstate.h"
+
+#include <sys/signalfd.h>
+
+#include "hw/recorder/directory.h"
+#include "hw/recorder/log-format.h"
+#include "hw/recorder/recorder.h"
+#include "hw/recorder/recorder-internal.h"
+#include "hw/recorder/session.h"
+#include "hw/recorder/version.h"
+#include "replay/player.h"
+
+/* --- query-recorder --------------------------------------------------------- */
+
+void recorder_add_counter(RecorderCounterList ***tail, const char *name, uint64_t value)
+{
+    RecorderCounter *counter = g_new0(RecorderCounter, 1);
+
+    counter->name = g_strdup(name);
+    counter->value = value;
+    QAPI_LIST_APPEND(*tail, counter);
+}
+
+/* How lines of memory came to a vCPU. */
+static void add_counts(RecorderCounterList ***tail, const SphereCounts *counts)
+{
+    const struct {
+        const char *name;
+        const uint64_t *value;
+    } list[] = {
+        { "misses", &counts->misses },
+        { "lines taken", &counts->taken },
+        { "lines asked for", &counts->asked },
+        { "pages moved", &counts->pages_moved },
+        { "migratory lines", &counts->migratory },
+        { "drops asked of others", &counts->drops },
+        { "code pages written", &counts->code_left },
+        { "abandoned steps", &counts->abandoned },
+        { "exclusive steps", &counts->exclusive },
+        { "us waited", &counts->waited_us },
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(list); i++) {
+        recorder_add_counter(tail, list[i].name, qatomic_read(list[i].value));
+    }
+    for (size_t i = 0; i < ARRAY_SIZE(counts->wait_us); i++) {
+        uint64_t n = qatomic_read(&counts->wait_us[i]);
+
+        if (n) {
+            g_autofree char *name = g_strdup_printf("waits below %" PRIu64 " us", UINT64_C(1) << i);
+
+            recorder_add_counter(tail, name, n);
+        }
+    }
+}
+
+static RecorderCounterList *counters_of(const RecorderVcpu *v)
+{
+    static const char *const names[] = {
+#define X(counter, name) name,
+        RECORDER_COUNTERS(X)
+#undef X
+    };
+    RecorderCounterList *list = NULL, **tail = &list;
+
+    for (int i = 0; i < RECORDER_N_COUNTERS; i++) {
+        recorder_add_counter(&tail, names[i], qatomic_read(&v->counters[i]));
+    }
+    if (v->processor) {
+        add_counts(&tail, &v->processor->counts);
+    }
+    return list;
+}
+
+/* Whose inbox has its request?  It may be served while we look. */
+char *recorder_waits_for_line(const Processor *p)
+{
+    const Sphere *sphere = p->sphere;
+    const SpherePage *page = qatomic_read(&p->request.page);
+    g_autoptr(GString) text = g_string_new(NULL);
+    const char *separator = " of ";
+
+    if (!page) {
+        return NULL;
+    }
+    g_string_printf(text, "memory at offset 0x%" PRIx64,
+                    (uint64_t)(page - sphere->pages) << SPHERE_PAGE_SHIFT);
+    for (unsigned i = 0; i < sphere->n_processors; i++) {
+        if (!(qatomic_read(&sphere->processor[i].inbox) & LINE_BIT(p->index))) {
+            continue;
+        }
+        if (i + 1 == sphere->n_processors) {
+            g_string_append_printf(text, "%sDMA", separator);
+        } else {
+            g_string_append_printf(text, "%svCPU %u", separator, i);
+        }
+        separator = ", ";
+    }
+    return g_strdup(text->str);
+}
+
+/* NULL: nothing. */
+static char *waits_for(const RecorderVcpu *v, unsigned n_vcpus)
+{
+    uint64_t stream = qatomic_read(&v->waited_stream);
+    uint64_t steps = qatomic_read(&v->waited_steps);
+
+    switch (qatomic_read(&v->waits)) {
+    case RECORDER_WAITS_FOR_LOCK:
+        return g_strdup("the big lock");
+    case RECORDER_WAITS_FOR_LINE:
+        return recorder_waits_for_line(v->processor);
+    case RECORDER_WAITS_FOR_STREAM:
+        return stream == n_vcpus ? g_strdup_printf("DMA to reach %" PRIu64, steps)
+                                 : g_strdup_printf("vCPU %" PRIu64 " to reach %" PRIu64,
+                                                   stream, steps);
+    default:
+        return NULL;
+    }
+}
+
+static RecorderVcpuState state_of(CPUState *cpu, const RecorderVcpu *v)
+{
+    if (qatomic_read(&v->finished)) {
+        return RECORDER_VCPU_STATE_FINISHED;
+    }
+    if (qatomic_read(&cpu->halted)) {
+        return RECORDER_VCPU_STATE_HALTED;
+    }
+    if (qatomic_read(&v->waits) != RECORDER_WAITS_FOR_NOTHING) {
+        return RECORDER_VCPU_STATE_WAITING;
+    }
+    if (recorder_recording() ? qatomic_read(&v->running) : runstate_is_running()) {
+        return RECORDER_VCPU_STATE_RUNNING;
+    }
+    return RECORDER_VCPU_STATE_SAFE;
+}
+
+static RecorderVcpuInfo *vcpu_info(CPUState *cpu, unsigned n_vcpus, Position position)
+{
+    const RecorderVcpu *v = cpu->recorder;
+    RecorderVcpuInfo *info = g_new0(RecorderVcpuInfo, 1);
+
+    info->vcpu = cpu->cpu_index;
+    info->state = state_of(cpu, v);
+    info->position = position;
+    info->waits_for = waits_for(v, n_vcpus);
+    info->statistics = counters_of(v);
+    if (recorder_replaying()) {
+        LogEventKind kind = qatomic_read(&v->next_kind);
+
+        info->next_event = g_strdup(kind < LOG_EVENT_KINDS ? log_event_name(kind) : "none");
+        info->has_next_position = true;
+        info->next_position = qatomic_read(&v->next_position);
+    }
+    return info;
+}
+
+RecorderInfo *qmp_query_recorder(Error **errp)
+{
+    g_autoptr(RecorderInfo) info = g_new0(RecorderInfo, 1);
+    RecorderVcpuInfoList **tail = &info->vcpus;
+    unsigned n_vcpus = MACHINE(qdev_get_machine())->smp.cpus;
+    g_autoptr(Point) point = NULL;
+    CPUState *cpu;
+
+    if (n_vcpus > RECORDER_MAX_VCPUS) {
+        error_setg(errp, "the guest has %u vCPUs; Reprise records at most %u",
+                   n_vcpus, RECORDER_MAX_VCPUS);
+        return NULL;
+    }
+    point = point_new(n_vcpus);
+    info->version = g_strdup(reprise_version());
+    info->patch_level = g_strdup(reprise_patch_level());
+    info->log_version = LOG_VERSION;
+    info->state = recorder_replaying() ? RECORDER_STATE_REPLAYING :
+                  recorder_recording() ? RECORDER_STATE_RECORDING : RECORDER_STATE_OFF;
+    recorder_query_point(point);
+    info->point = point_format(point);
+    CPU_FOREACH(cpu) {
+        if (cpu->recorder && cpu->cpu_index < n_vcpus) {
+            QAPI_LIST_APPEND(tail, vcpu_info(cpu, n_vcpus, point->at[cpu->cpu_index]));
+        }
+    }
+    if (recorder_recording()) {
+        recorder_query_session(info);
+    } else if (recorder_replaying()) {
+        player_query(info);
+    }
+    return g_steal_pointer(&info);
+}
+
+/* --- SIGUSR1 ---------------------------------------------------------------- */
+
+static void print_counters(const char *heading, const RecorderCounterList *list)
+{
+    int column = fprintf(stderr, "%s", heading);
+
+    for (; list; list = list->next) {
+        if (column > 90) {
+            fprintf(stderr, "\n");
+            column = fprintf(stderr, "%*s", (int)strlen(heading), "");
+        }
+        column += fprintf(stderr, " %s %" PRIu64 "%s", list->value->name, list->value->value,
+                          list->next ? "," : "");
+    }
+    fprintf(stderr, "\n");
+}
+
+static void print_status(const RecorderInfo *info)
+{
+    fprintf(stderr, "reprise: %s %s for %.1f s, DMA at %" PRIu64 "%s%s\n",
+            RecorderState_str(info->state), info->directory, info->seconds, info->dma_position,
+            info->dma_waits_for ? " waits for " : "", info->dma_waits_for ?: "");
+    if (info->log_bytes) {
+        print_counters("  log bytes:", info->log_bytes);
+    }
+    if (info->has_tracking_memory) {
+        fprintf(stderr, "  memory to track lines: %" PRIu64 " bytes\n", info->tracking_memory);
+    }
+    fprintf(stderr, "  %4s  %-8s  %16s  %-28s  %s\n", "vCPU", "state", "position",
+            info->state == RECORDER_STATE_REPLAYING ? "next event" : "", "waits for");
+    for (const RecorderVcpuInfoList *l = info->vcpus; l; l = l->next) {
+        const RecorderVcpuInfo *v = l->value;
+        g_autofree char *next = v->next_event ? g_strdup_printf("%s at %" PRIu64, v->next_event,
+                                                                v->next_position) : g_strdup("");
+
+        fprintf(stderr, "  %4u  %-8s  %16" PRIu64 "  %-28s  %s\n", v->vcpu,
+                RecorderVcpuState_str(v->state), v->position, next, v->waits_for ?: "-");
+        print_counters("       ", v->statistics);
+    }
+}
+
+static void show_status(void *opaque)
+{
+    struct signalfd_siginfo signal;
+    g_autoptr(RecorderInfo) info = NULL;
+
+    if (read((intptr_t)opaque, &signal, sizeof(signal)) == sizeof(signal)) {
+        info = qmp_query_recorder(&error_abort);
+        print_status(info);
+    }
+}
+
+/*
+ * QEMU blocks SIGUSR1 in all threads (SIG_IPI, which TCG does not use), so it waits
+ * for whoever reads it, and nothing happens while nobody does.
+ */
+void recorder_listen_to_signal(bool listen)
+{
+    static int fd = -1;
+    struct signalfd_siginfo old;
+    sigset_t set;
+
+    if (fd >= 0) {
+        qemu_set_fd_handler(fd, NULL, NULL, NULL);
+        close(fd);
+        fd = -1;
+    }
+    if (listen) {
+        sigemptyset(&set);
+        sigaddset(&set, SIGUSR1);
+        fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
+    }
+    if (fd >= 0) {
+        /* One that came before it was asked for. */
+        while (read(fd, &old, sizeof(old)) == sizeof(old)) {
+        }
+        qemu_set_fd_handler(fd, show_status, NULL, (void *)(intptr_t)fd);
+    }
+}

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What goes on: query-recorder and SIGUSR1, while a guest is recorded and replayed."""
+
+import os
+import re
+import select
+import signal
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
+from harness import Qemu, Qmp, check, test, test_each
+from recording import TOP, emulator_of, end, main, need, place, start, wait_for_console
+
+STATES = {"running", "safe", "waiting", "halted", "finished"}
+BUSY = "while :; do date; done"
+
+
+def socket():
+    return os.path.join(TOP, "qmp")
+
+
+def status(qmp):
+    return qmp("query-recorder")["return"]
+
+
+def counters(members):
+    return {member["name"]: member["value"] for member in members}
+
+
+def busy():
+    """A recording, and where it is replayed from, that tests share."""
+    if not hasattr(busy, "kept"):
+        busy.kept = place("busy")
+        process = start("record", "-o", busy.kept, "--run", BUSY)
+        wait_for_console(b"reprise: begin", process)
+        time.sleep(2)
+        process.terminate()
+        end(process)
+    return busy.kept
+
+
+def table_from(process, pid):
+    """Sends SIGUSR1 and reads the table."""
+    os.kill(pid, signal.SIGUSR1)
+    text = ""
+    while not re.search(r"\n +\d+ +\w+ .*\n.*inputs.*\n", text):
+        check(select.select([process.stderr], [], [], 20)[0], f"no table:\n{text}")
+        text += os.read(process.stderr.fileno(), 65536).decode()
+    return text
+
+
+@test
+def a_recording_shows_where_it_is():
+    process = start("record", "-o", place("shown"), "--qmp", socket(), "--run", BUSY)
+    qmp = Qmp(socket(), process)
+    wait_for_console(b"reprise: begin", process)
+    first = status(qmp)
+    seen = set()
+    for _ in range(50):
+        seen.add(status(qmp)["vcpus"][0]["state"])
+        time.sleep(0.01)
+    later = status(qmp)
+    check(first["state"] == "recording" and first["directory"].endswith("/shown"), first)
+    check(seen <= STATES and "running" in seen, seen)
+    a, b = first["vcpus"][0], later["vcpus"][0]
+    check(len(later["vcpus"]) == 1 and b["vcpu"] == 0 and b["position"] > a["position"], later)
+    check("next-event" not in b and later["seconds"] > first["seconds"], later)
+    for name in ("inputs", "device stores", "interrupts"):
+        check(counters(b["statistics"])[name] > counters(a["statistics"])[name] > 0, name)
+    check(counters(later["log-bytes"])["input"] > counters(first["log-bytes"])["input"], later)
+    qmp("recorder-stop", pause=True)
+    off = status(qmp)
+    check(off["state"] == "off" and off["vcpus"] == [] and "directory" not in off, off)
+    qmp("quit")
+    end(process)
+    qmp.close()
+
+
+@test
+def a_replay_shows_what_comes_next():
+    process = start("replay", busy(), "--qmp", socket())
+    qmp = Qmp(socket(), process)
+    wait_for_console(b"reprise: begin", process)
+    while (shown := status(qmp))["state"] == "replaying" and not shown["vcpus"]:
+        pass
+    vcpu = shown["vcpus"][0]
+    check(shown["state"] == "replaying" and shown["directory"] == busy(), shown)
+    check(vcpu["next-event"] in ("interrupt", "wake", "digest", "registers", "end"), vcpu)
+    # Of two moments, one may lie a budget behind the other.
+    check(vcpu["next-position"] + 65536 > vcpu["position"] > 0, vcpu)
+    check(vcpu["state"] in STATES and counters(vcpu["statistics"])["inputs"] > 0, vcpu)
+    check("log-bytes" not in shown and "seconds" in shown, shown)
+    end(process)
+    qmp.close()
+
+
+@test_each(["QEMU", "the tool"])
+def a_signal_prints_a_table(to):
+    process = start("record", "-o", place("signalled"), "--run", BUSY)
+    wait_for_console(b"reprise: begin", process)
+    pid = process.pid if to == "the tool" else emulator_of(process)
+    for _ in range(3):
+        text = table_from(process, pid)
+        check(text.startswith("reprise: recording ") and "DMA at 0" in text, text)
+        check(re.search(r"^  log bytes: race 0, input \d+, dma 0, check \d+$", text, re.M), text)
+        check(re.search(r"^ +0  (running|safe|waiting|halted) +\d+ ", text, re.M), text)
+        check(all(len(line) < 160 for line in text.splitlines()), text)
+    process.terminate()
+    end(process)
+
+
+@test
+def a_signal_during_replay_prints_a_table():
+    process = start("replay", busy())
+    wait_for_console(b"reprise: begin", process)
+    text = table_from(process, emulator_of(process))
+    check(text.startswith("reprise: replaying ") and "next event" in text, text)
+    check(re.search(r"^ +0  \w+ +\d+  \w+ at \d+ ", text, re.M), text)
+    check("replayed identically" in end(process), "it was disturbed")
+
+
+@test
+def a_signal_to_a_qemu_that_does_not_record_does_nothing():
+    need("aarch64")
+    with Qemu("aarch64", "-cpu", "cortex-a72,pmu=off") as qemu:
+        os.kill(qemu.process.pid, signal.SIGUSR1)
+        check(status(qemu.qmp)["state"] == "off" and qemu.process.poll() is None, "it minds")
+        # Nor is it told later.
+        check(qemu.qmp("recorder-start", directory=place("late")) == {"return": {}}, "start")
+        check(status(qemu.qmp)["state"] == "recording", "not recording")
+        qemu.qmp("recorder-stop")
+        said = os.read(qemu.process.stderr.fileno(), 65536)     # at least that it waits for us
+        check(b"reprise: " not in said, said)
+
+
+main()
