@@ -56,6 +56,9 @@ static const char usage[] =
     "\n"
     "QEMU-ARG... is for experiments with QEMU itself: -accel tcg,tb-size=8.\n"
     "\n"
+    "A recording whose recorder was killed, or that ended with a full disk, is\n"
+    "replayed as far as its logs reach.\n"
+    "\n"
     "exit status: 0 replayed identically; 1 diverged, and where; 2 the recording\n"
     "cannot be replayed\n";
 
@@ -136,7 +139,7 @@ static bool check_logs(const Replay *replay, GError **error)
             if (!log_totals_read(replay->directory, n_vcpus, stream, log, &totals, error)) {
                 return false;
             }
-            if (totals.cut_off) {
+            if (totals.cut_off && replay->manifest->complete) {
                 g_autofree char *name = log_file_name(n_vcpus, stream, log);
 
                 return refuse(error, "%s is truncated: %s ends too early", replay->directory, name);
@@ -153,14 +156,6 @@ static bool load(Replay *replay, GError **error)
     manifest = replay->manifest = manifest_load(replay->directory, error);
     if (!manifest || !manifest_check_replayable(manifest, error)) {
         return false;
-    }
-    if (!manifest->end) {
-        return refuse(error, "%s has no end: its recorder was killed, or is still at work",
-                      replay->directory);
-    }
-    if (!manifest->complete) {
-        return refuse(error, "%s is not complete (%s) and cannot be replayed",
-                      replay->directory, manifest->end_reason);
     }
     return check_logs(replay, error);
 }
@@ -198,11 +193,18 @@ static char **qemu_command(const Replay *replay, GError **error)
 static int report(const Replay *replay, const JsonValue *result, double seconds)
 {
     const char *divergence = json_member_string(result, "divergence");
+    const char *cut = json_member_string(result, "cut");
+    const char *reason = replay->manifest->end_reason;
     uint64_t steps = 0;
 
     if (!json_member_bool(result, "identical")) {
         fprintf(stderr, "reprise: replay diverged: %s\n", divergence ? divergence : "unknown");
         return STATUS_DIVERGED;
+    }
+    if (cut) {
+        fprintf(stderr, "reprise: replayed up to the cut at position %s in %.1f s; the recording "
+                "is not complete%s%s\n", cut, seconds, *reason ? ": " : "", reason);
+        return STATUS_OK;
     }
     for (unsigned i = 0; i < replay->manifest->n_vcpus; i++) {
         steps += replay->manifest->end->at[i];

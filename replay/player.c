@@ -27,6 +27,7 @@
 #include "hw/recorder/recorder.h"
 #include "hw/recorder/recorder-internal.h"
 #include "hw/recorder/session.h"
+#include "replay/cut.h"
 #include "replay/player.h"
 #include "replay/schedule.h"
 
@@ -37,11 +38,13 @@ static char *divergence;        /* the first one, in words */
 static Schedule *schedule;
 static unsigned n_running;      /* atomic: vCPUs that have not finished */
 static LogWriter *trace_log;    /* NULL: nobody wants one */
+static bool cut_off;            /* some logs end early, and there replay ends */
 
 static struct {
     QemuMutex lock;
     LogReader *log;
     LogEvent next;
+    Position cut;               /* or CUT_NONE */
     uint64_t steps;             /* that were done */
 } dma;
 
@@ -94,7 +97,7 @@ static void finish(CPUState *cpu)
 
 /* --- the logs --------------------------------------------------------------- */
 
-/* A whole log goes on to its END; nothing comes after that. */
+/* A whole log goes on to its END; nothing comes after that, or after a cut. */
 static void next_event(CPUState *cpu, LogReader *reader, LogEvent *event)
 {
     g_autoptr(GError) error = NULL;
@@ -110,6 +113,20 @@ static void next_event(CPUState *cpu, LogReader *reader, LogEvent *event)
     }
     event->kind = LOG_EVENT_KINDS;
     event->position = UINT64_MAX;
+}
+
+/* Of a log that is cut off, what its last position says may not be all. */
+static void stop_at_cut(RecorderVcpu *v)
+{
+    if (v->next.position >= v->cut) {
+        v->next = (LogEvent) { .kind = LOG_EVENT_KINDS, .position = v->cut };
+    }
+}
+
+char *player_due(const RecorderVcpu *v)
+{
+    return v->next.kind == LOG_EVENT_KINDS ? g_strdup("the end of the log")
+                                           : log_event_format(&v->next);
 }
 
 bool player_take_if_due(CPUState *cpu, LogEventKind kind, uint64_t *value)
@@ -326,6 +343,9 @@ static void apply(CPUState *cpu, const LogEvent *event)
             finish(cpu);
         }
         break;
+    case LOG_EVENT_KINDS:
+        finish(cpu);            /* the cut */
+        break;
     default:
         player_diverged(cpu, event->position, "cannot replay %s",
                         log_event_name(event->kind));
@@ -358,6 +378,7 @@ bool recorder_replay_boundary(CPUState *cpu, bool *applied)
         }
         /* First: what is applied may be a step, which wants to know the limit. */
         next_event(cpu, v->order, &v->next);
+        stop_at_cut(v);
         show_next(v);
         apply(cpu, &event);
         *applied = true;
@@ -372,7 +393,7 @@ bool recorder_replay_boundary(CPUState *cpu, bool *applied)
     }
     recorder_drop_translations(cpu);
     if (!v->finished && recorder_position(cpu) > v->next.position) {
-        g_autofree char *due = log_event_format(&v->next);
+        g_autofree char *due = player_due(v);
 
         player_diverged(cpu, recorder_position(cpu), "ran past %s", due);
     }
@@ -425,7 +446,7 @@ static void detach_vcpu(CPUState *cpu, run_on_cpu_data data)
     close_vcpu(recorder_vcpu_detach(cpu));
 }
 
-static RecorderVcpu *open_vcpu(const char *directory, unsigned vcpu, Error **errp)
+static RecorderVcpu *open_vcpu(const char *directory, unsigned vcpu, Position cut, Error **errp)
 {
     g_autoptr(GError) error = NULL;
     RecorderVcpu *v = g_new0(RecorderVcpu, 1);
@@ -435,6 +456,7 @@ static RecorderVcpu *open_vcpu(const char *directory, unsigned vcpu, Error **err
     if (v->order) {
         v->data = log_reader_open(directory, manifest->n_vcpus, vcpu, LOG_DATA, &error);
     }
+    v->next = v->next_input = (LogEvent) { .kind = LOG_EVENT_KINDS, .position = UINT64_MAX };
     if (!v->data ||
         log_reader_next(v->order, &v->next, &error) == LOG_READER_BAD ||
         log_reader_next(v->data, &v->next_input, &error) == LOG_READER_BAD) {
@@ -442,6 +464,8 @@ static RecorderVcpu *open_vcpu(const char *directory, unsigned vcpu, Error **err
         close_vcpu(v);
         return NULL;
     }
+    v->cut = cut;
+    stop_at_cut(v);
     return v;
 }
 
@@ -460,6 +484,7 @@ static void forget_recording(void)
 static bool open_recording(const char *directory, RecorderVcpu *v[], Error **errp)
 {
     g_autoptr(GError) error = NULL;
+    g_autofree Position *cut = NULL;
     unsigned n;
 
     manifest = manifest_load(directory, &error);
@@ -473,18 +498,24 @@ static bool open_recording(const char *directory, RecorderVcpu *v[], Error **err
                    MACHINE(qdev_get_machine())->smp.cpus);
         return false;
     }
-    if (!manifest->end || manifest->checkpoints->len == 0) {
-        error_setg(errp, "%s is not complete: it has no %s", directory,
-                   manifest->end ? "checkpoint" : "end");
+    if (manifest->checkpoints->len == 0) {
+        error_setg(errp, "%s is not complete: it has no checkpoint", directory);
         return false;
     }
-    dma.log = log_reader_open(directory, n, n, LOG_ORDER, &error);
+    if (!manifest->complete) {
+        cut = cut_find(directory, n, &error);
+    }
+    dma.next = (LogEvent) { .kind = LOG_EVENT_KINDS, .position = UINT64_MAX };
+    dma.log = error ? NULL : log_reader_open(directory, n, n, LOG_ORDER, &error);
     if (!dma.log || log_reader_next(dma.log, &dma.next, &error) == LOG_READER_BAD) {
         error_setg(errp, "%s", error->message);
         return false;
     }
+    dma.cut = cut ? cut[n] : CUT_NONE;
+    cut_off = dma.cut != CUT_NONE;
     for (unsigned i = 0; i < n; i++) {
-        v[i] = open_vcpu(directory, i, errp);
+        cut_off |= cut && cut[i] != CUT_NONE;
+        v[i] = open_vcpu(directory, i, cut ? cut[i] : CUT_NONE, errp);
         if (!v[i]) {
             return false;
         }
@@ -598,7 +629,7 @@ void player_query(RecorderInfo *info)
 /* What DMA wrote at the end, when nobody looked any more. */
 static void finish_dma(void)
 {
-    while (!divergence && dma.next.kind != LOG_EVENT_KINDS) {
+    while (!divergence && dma.next.kind != LOG_EVENT_KINDS && dma.next.position < dma.cut) {
         g_autoptr(GError) error = NULL;
         LogEvent *event = &dma.next;
 
@@ -616,13 +647,18 @@ static void finish_dma(void)
 /* All vCPUs are stopped. */
 void player_finish(void)
 {
+    g_autoptr(Point) point = point_new(manifest->n_vcpus);
+    g_autofree char *end = NULL;
     CPUState *cpu;
 
     if (!divergence && qatomic_read(&n_running)) {
         return;         /* paused by somebody */
     }
+    recorder_query_point(point);
+    end = point_format(point);
     finish_dma();
-    if (!divergence) {
+    /* Of a cut, the digest is not known. */
+    if (!divergence && !cut_off && manifest->end) {
         g_autofree char *digest = checkpoint_ram_digest();
 
         if (g_strcmp0(digest, manifest->ram_digest) != 0) {
@@ -636,5 +672,5 @@ void player_finish(void)
         run_on_cpu(cpu, detach_vcpu, RUN_ON_CPU_NULL);
     }
     end_trace();
-    qapi_event_send_recorder_replayed(!divergence, divergence);
+    qapi_event_send_recorder_replayed(!divergence, divergence, manifest->complete ? NULL : end);
 }

@@ -33,11 +33,11 @@ def place(name):
     return directory
 
 
-def start(*args):
+def start(*args, prefix=()):
     """The tool in the background, its console output in a file."""
     need("aarch64")
     with open(CONSOLE, "wb") as console:
-        return subprocess.Popen([REPRISE, *args], stdin=subprocess.DEVNULL, stdout=console,
+        return subprocess.Popen([*prefix, REPRISE, *args], stdin=subprocess.DEVNULL, stdout=console,
                                 stderr=subprocess.PIPE, encoding="utf-8")
 
 

@@ -88,6 +88,7 @@ typedef struct RecorderVcpu {
     LogEvent next;              /* of the order log: where to stop */
     LogEvent next_input;        /* of the data log */
     Position same_at;           /* the last digest that was as recorded */
+    Position cut;               /* replay/cut.h: where a log that is cut off ends */
     bool finished;              /* atomic: the end was reached, or replay diverged */
 
     struct RecorderTables *tables;
@@ -158,6 +159,8 @@ Position player_limit(CPUState *cpu);
 bool player_take(CPUState *cpu, LogEventKind kind, uint64_t *value);
 /* The same, if it is an input of the running instruction at all. */
 bool player_take_if_due(CPUState *cpu, LogEventKind kind, uint64_t *value);
+/* The next event of the order log in words, to be freed. */
+char *player_due(const RecorderVcpu *v);
 /* The one place that reports a divergence; replay stops. */
 void player_diverged(CPUState *cpu, Position position, const char *format, ...)
     G_GNUC_PRINTF(3, 4);

@@ -120,7 +120,7 @@ void recorder_step_slow(CPUState *cpu)
     Position now = recorder_position(cpu);
 
     if (recorder_replaying() && now >= v->next.position) {
-        g_autofree char *due = log_event_format(&v->next);
+        g_autofree char *due = player_due(v);
 
         player_diverged(cpu, now, "%s, but an exception came first", due);
     }

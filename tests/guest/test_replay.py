@@ -9,14 +9,17 @@ import functools
 import http.server
 import os
 import shlex
+import signal
 import subprocess
 import sys
 import threading
+import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
 import recording
 from harness import TOP, check, run, test, test_each
-from recording import place, record, replay
+from recording import (console, emulator_of, end, place, record, replay, start,
+                       wait_for_console)
 
 SMALL = {            # rounds, so that each takes about a second
     "forkstorm": 20, "locks": 100000, "pipes": 500, "private": 4, "racey": 100000,
@@ -72,6 +75,24 @@ def disk_replays_identically(how):
     cycle(f"disk-{bus}", DISK_WORK, *iothread,
           "-drive", f"file={disk},if=none,id=d,format=raw",
           "-device", f"virtio-blk-{bus},drive=d" + (",iothread=io" if iothread else ""))
+    os.remove(disk)
+
+
+@test
+def a_recorder_that_is_killed_while_a_disk_works_replays_to_the_cut():
+    disk, directory = os.path.join(recording.TOP, "disk"), place("disk-killed")
+    with open(disk, "wb") as file:
+        file.truncate(16 << 20)
+    process = start("record", "-o", directory, "--", *stock_command(f"while :; do {DISK_WORK}; done"),
+                    "-drive", f"file={disk},if=none,id=d,format=raw", "-device", "virtio-blk-pci,drive=d")
+    wait_for_console(b"  /dev/vda", process)
+    time.sleep(1)
+    os.kill(emulator_of(process), signal.SIGKILL)
+    end(process, 1)
+    recorded = console()
+    replayed, said = replay(directory)
+    check("replayed up to the cut" in said and recorded.startswith(replayed), said)
+    check(b"  /dev/vda" in replayed, replayed)
     os.remove(disk)
 
 

@@ -4,6 +4,7 @@
 import filecmp
 import json
 import os
+import re
 import shutil
 import signal
 import sys
@@ -132,14 +133,58 @@ def a_running_guest_is_recorded_again_and_again():
 
 # --- what ends early ------------------------------------------------------------------
 
-@test
-def a_recorder_that_is_killed_leaves_a_recording_without_an_end():
-    directory = place("killed")
-    process = start("record", "-o", directory, "--run", "while :; do date; done")
-    wait_for_console(b"reprise: begin", process)
+def replay_to_the_cut(directory, shown, at_least):
+    """It replays; at least this much of what was shown is shown again."""
+    info = json.loads(run(REPRISE, "info", "--json", directory).stdout)
+    check(info["complete"] is False and info["replayable"], info)
+    replayed, line = replay(directory)
+    check(re.search(r"replayed up to the cut at position 0:[1-9]\d+ in [\d.]+ s; the recording is not "
+                    r"complete", line), line)
+    check(shown.startswith(replayed), f"shown:\n{shown}\nreplayed:\n{replayed}")
+    check(replayed.startswith(at_least), f"at least:\n{at_least}\nreplayed:\n{replayed}")
+    return line
+
+
+@test_each(["busy", "idle"])
+def a_recorder_that_is_killed_loses_a_second_at_most(how):
+    directory = place(f"killed-{how}")
+    run_this = "while :; do date; done" if how == "busy" else "echo now it sleeps; sleep 1000"
+    process = start("record", "-o", directory, "--run", run_this)
+    wait_for_console(b"reprise: begin" if how == "busy" else b"now it sleeps", process)
+    time.sleep(1)
+    before = console()
+    time.sleep(1)
     os.kill(emulator_of(process), signal.SIGKILL)
     check("was cut off: QEMU ended with signal 9" in one_line(end(process, 1)), "said otherwise")
-    check("has no end" in replay(directory, status=2)[1], "said otherwise")
+    replay_to_the_cut(directory, console(), before)
+
+
+@test
+def a_recording_that_fills_the_disk_replays_as_far_as_it_goes():
+    """Every step is logged, and no file may have more than 64 MiB."""
+    directory = place("full")
+    process = start("record", "-o", directory, "--digest-interval", "1", "--run", "true",
+                    prefix=["sh", "-c", "trap '' XFSZ; ulimit -f 131072; exec \"$@\"", "sh"])
+    said = one_line(end(process, 1))
+    check("File too large" in said, said)
+    check("File too large" in replay_to_the_cut(directory, console(), b""), "no reason")
+
+
+@test
+def a_recording_that_is_whole_but_not_complete_replays():
+    directory = copy_of_hello()
+    change_manifest(directory, "complete", "false")
+    _, line = replay(directory)
+    check("the recording is not complete: guest-shutdown" in line, line)
+
+
+@test_each([1, 3, 10])
+def logs_that_end_anywhere_replay_up_to_there(part):
+    directory = copy_of_hello()
+    change_manifest(directory, "complete", "false")
+    order = os.path.join(directory, "vcpu-0.order")
+    os.truncate(order, os.path.getsize(order) * part // 11)
+    replay_to_the_cut(directory, hello()[1], b"")
 
 
 @test
