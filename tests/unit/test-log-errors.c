@@ -5,9 +5,9 @@
  */
 #include <fcntl.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
+#include "file-limit.h"
 #include "log-test.h"
 
 /* Puts another file where the writer has the log @name open. */
@@ -78,16 +78,13 @@ static void test_file_limit(void)
     char *directory = test_directory();
     g_autoptr(LogWriter) writer = log_writer_new(directory, 1, NULL);
     g_autoptr(GError) error = NULL;
-    struct rlimit before, small;
+    rlim_t before;
     LogTotals totals;
 
     /* SIGXFSZ must not kill the program: the writer's thread blocks it. */
-    getrlimit(RLIMIT_FSIZE, &before);
-    small = before;
-    small.rlim_cur = 1000000;
-    setrlimit(RLIMIT_FSIZE, &small);
+    before = file_limit_set(1000000);
     write_until_failure(log_writer_stream(writer, 0), 64 << 20);
-    setrlimit(RLIMIT_FSIZE, &before);
+    file_limit_set(before);
     finish_with_error(writer, directory, "vcpu-0.order", "File too large");
 
     /* What fitted can be read, up to a cut in the middle of a block. */

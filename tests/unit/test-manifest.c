@@ -7,13 +7,13 @@
 #include <glib/gstdio.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "hw/recorder/log-format.h"
 #include "hw/recorder/manifest.h"
 #include "hw/recorder/version.h"
+#include "file-limit.h"
 
 #define FUZZ_ROUNDS 20000
 
@@ -301,19 +301,16 @@ static void test_save_refusals(void)
     g_autoptr(GError) name = NULL;
     g_autoptr(GError) full = NULL;
     g_autoptr(GError) gone = NULL;
-    struct rlimit limit, small;
+    rlim_t limit;
 
     manifest_add_checkpoint(bad, "a/b");
     g_assert_false(manifest_save(bad, directory, &name));
     g_assert_error(name, MANIFEST_ERROR, MANIFEST_ERROR_INVALID);
 
     signal(SIGXFSZ, SIG_IGN);
-    getrlimit(RLIMIT_FSIZE, &limit);
-    small = limit;
-    small.rlim_cur = 100;
-    setrlimit(RLIMIT_FSIZE, &small);
+    limit = file_limit_set(100);
     g_assert_false(manifest_save(good, directory, &full));
-    setrlimit(RLIMIT_FSIZE, &limit);
+    file_limit_set(limit);
     g_assert_error(full, MANIFEST_ERROR, MANIFEST_ERROR_IO);
 
     g_assert_true(g_file_get_contents(path, &after, NULL, NULL));

@@ -8,12 +8,12 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "hw/recorder/crc32c.h"
 #include "replay/ram-image-format.h"
 #include "replay/ram-image.h"
+#include "file-limit.h"
 #include "ram-test.h"
 
 static char *directory;
@@ -270,22 +270,17 @@ static void test_refusals(void)
 static void test_no_space(void)
 {
     g_autoptr(Guest) guest = g_new0(Guest, 1);
-    struct rlimit limit, small;
-
     guest_add_block(guest, "ram", 300);
     for (unsigned i = 0; i < guest->blocks[0].size; i++) {
         guest->blocks[0].host[i] = g_test_rand_int();
     }
     signal(SIGXFSZ, SIG_IGN);
-    getrlimit(RLIMIT_FSIZE, &limit);
-    small = limit;
-    for (small.rlim_cur = 0; small.rlim_cur < guest->blocks[0].size;
-         small.rlim_cur += 100000) {
+    for (rlim_t small = 0; small < guest->blocks[0].size; small += 100000) {
         g_autoptr(GError) error = NULL;
+        rlim_t limit = file_limit_set(small);
 
-        setrlimit(RLIMIT_FSIZE, &small);
         g_assert_false(save(guest, &error));
-        setrlimit(RLIMIT_FSIZE, &limit);
+        file_limit_set(limit);
         g_assert_error(error, RAM_IMAGE_ERROR, RAM_IMAGE_ERROR_IO);
         g_assert_false(g_file_test(path, G_FILE_TEST_EXISTS));
     }
