@@ -21,7 +21,6 @@
 
 #include "hw/recorder/recorder-internal.h"
 #include "replay/ram-digest.h"
-#include "replay/ram-image.h"
 
 typedef int StateFn(QEMUFile *file);
 
@@ -35,7 +34,7 @@ static const char *main_ram_name(void)
     return qemu_ram_get_idstr(main_ram()->ram_block);
 }
 
-static bool save_ram(const char *directory, Error **errp)
+static RamImageWriter *save_ram(const char *directory, Error **errp)
 {
     g_autofree char *path = g_build_filename(directory, "ram", NULL);
     g_autoptr(GError) error = NULL;
@@ -43,12 +42,11 @@ static bool save_ram(const char *directory, Error **errp)
 
     if (!writer ||
         !ram_image_add_block(writer, main_ram_name(), memory_region_get_ram_ptr(main_ram()),
-                             memory_region_size(main_ram()), &error) ||
-        !ram_image_close(writer, &error)) {
+                             memory_region_size(main_ram()), &error)) {
         error_setg(errp, "%s", error->message);
-        return false;
+        return NULL;
     }
-    return true;
+    return g_steal_pointer(&writer);
 }
 
 static uint8_t *find_ram(void *opaque, const char *name, uint64_t size, bool *zeroed)
@@ -140,15 +138,15 @@ static int load_cpus(QEMUFile *file)
     return 0;
 }
 
-bool checkpoint_save(const char *directory, Error **errp)
+RamImageWriter *checkpoint_save(const char *directory, Error **errp)
 {
     if (mkdir(directory, 0755) < 0) {
         error_setg(errp, "cannot make %s: %s", directory, strerror(errno));
-        return false;
+        return NULL;
     }
     return with_file(directory, "cpus", true, save_cpus, errp) &&
-           with_file(directory, "devices", true, qemu_save_device_state, errp) &&
-           save_ram(directory, errp);
+           with_file(directory, "devices", true, qemu_save_device_state, errp)
+           ? save_ram(directory, errp) : NULL;
 }
 
 bool checkpoint_load(const char *directory, Error **errp)

@@ -14,6 +14,7 @@
 #include "hw/recorder/registers.h"
 #include "hw/recorder/sphere.h"
 #include "replay/log-reader.h"
+#include "replay/ram-image.h"
 
 /*
  * What is counted on each vCPU, for people: X(counter, name).  query-recorder and
@@ -173,8 +174,12 @@ void recorder_dma_renew_rings(void);
 uint64_t recorder_dma_steps(void);
 uint64_t recorder_dma_arcs(void);
 
-/* checkpoint.c: the state of a stopped machine, in its own directory. */
-bool checkpoint_save(const char *directory, Error **errp);
+/*
+ * checkpoint.c: the state of a stopped machine, in its own directory.  It is valid
+ * once its RAM is closed (ram_image_close()), for which the machine need not stand
+ * still.
+ */
+RamImageWriter *checkpoint_save(const char *directory, Error **errp);
 bool checkpoint_load(const char *directory, Error **errp);
 /* Write main memory as a device would; false if there is none at @offset. */
 bool checkpoint_write_ram(uint64_t offset, const void *bytes, size_t n);

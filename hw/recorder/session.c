@@ -26,6 +26,7 @@
 static struct {
     char *directory;
     Manifest *manifest;
+    RamImageWriter *ram;        /* of the checkpoint, until that is on disk */
     LogWriter *writer;
     Sphere *sphere;
     int64_t started_us;
@@ -219,6 +220,7 @@ bool recorder_make_directory(const char *directory, Error **errp)
 
 static void session_clear(void)
 {
+    g_clear_pointer(&session.ram, ram_image_writer_free);
     g_clear_pointer(&session.writer, log_writer_free);
     g_clear_pointer(&session.sphere, sphere_free);
     g_clear_pointer(&session.manifest, manifest_free);
@@ -226,17 +228,19 @@ static void session_clear(void)
     g_clear_pointer(&session.failure, g_free);
 }
 
+/* What must be done while the guest stands still. */
 static bool begin(Error **errp)
 {
     g_autofree char *checkpoint = g_build_filename(session.directory, "checkpoint-0", NULL);
     g_autoptr(GError) error = NULL;
 
-    if (!checkpoint_save(checkpoint, errp)) {
+    session.ram = checkpoint_save(checkpoint, errp);
+    if (!session.ram) {
         return false;
     }
     manifest_add_checkpoint(session.manifest, "checkpoint-0");
     session.writer = log_writer_new(session.directory, session.manifest->n_vcpus, &error);
-    if (!session.writer || !manifest_save(session.manifest, session.directory, &error)) {
+    if (!session.writer) {
         error_setg(errp, "%s", error->message);
         return false;
     }
@@ -252,6 +256,40 @@ static bool begin(Error **errp)
     return true;
 }
 
+/*
+ * The rest: with the manifest there is a recording.  The guest runs on while the disk
+ * works, for which it needs the big lock; other commands wait.
+ */
+static bool settle(Error **errp)
+{
+    g_autoptr(GError) error = NULL;
+    bool ok;
+
+    bql_unlock();
+    ok = ram_image_close(session.ram, &error) &&
+         manifest_save(session.manifest, session.directory, &error);
+    bql_lock();
+    g_clear_pointer(&session.ram, ram_image_writer_free);
+    if (!ok) {
+        error_setg(errp, "%s", error->message);
+    }
+    return ok;
+}
+
+static void detach_vcpu(CPUState *cpu, run_on_cpu_data data)
+{
+    recorder_vcpu_free(recorder_vcpu_detach(cpu));
+}
+
+/* Nothing is recorded any more; all vCPUs are stopped. */
+static void detach(void)
+{
+    recorder_listen_to_signal(false);
+    recorder_mode = RECORDER_OFF;
+    run_on_all(detach_vcpu, RUN_ON_CPU_NULL);
+    recorder_dma_renew_rings();
+}
+
 /* Of a start that failed, so that the same directory can be used again. */
 static void remove_leftovers(void)
 {
@@ -260,6 +298,7 @@ static void remove_leftovers(void)
         "dma.order", "manifest",
     };
 
+    g_clear_pointer(&session.ram, ram_image_writer_free);
     g_clear_pointer(&session.writer, log_writer_free);
     for (unsigned i = 0; i < session.manifest->n_vcpus; i++) {
         g_autofree char *order = g_strdup_printf("%s/vcpu-%u.order", session.directory, i);
@@ -298,14 +337,24 @@ bool recorder_start(const char *directory, uint64_t digest_interval, Error **err
         vm_stop(RUN_STATE_PAUSED);
     }
     begun = begin(errp);
-    if (!begun) {
-        remove_leftovers();
-        session_clear();
+    if (begun) {
+        if (was_running) {
+            vm_start();
+        }
+        if (settle(errp)) {
+            return true;
+        }
+        if (was_running) {
+            vm_stop(RUN_STATE_PAUSED);
+        }
+        detach();
     }
+    remove_leftovers();
+    session_clear();
     if (was_running) {
         vm_start();
     }
-    return begun;
+    return false;
 }
 
 /* --- query ------------------------------------------------------------------ */
@@ -348,23 +397,15 @@ static void end_vcpu(CPUState *cpu, run_on_cpu_data data)
     log_stream_rest(v->log);
 }
 
-static void detach_vcpu(CPUState *cpu, run_on_cpu_data data)
-{
-    recorder_vcpu_free(recorder_vcpu_detach(cpu));
-}
-
 static void end(const char *reason)
 {
     Manifest *manifest = session.manifest;
     g_autoptr(GError) error = NULL;
 
-    recorder_listen_to_signal(false);
     manifest->end = point_new(manifest->n_vcpus);
     run_on_all(end_vcpu, RUN_ON_CPU_HOST_PTR(manifest));
     manifest->arcs += recorder_dma_arcs();
-    recorder_mode = RECORDER_OFF;
-    run_on_all(detach_vcpu, RUN_ON_CPU_NULL);
-    recorder_dma_renew_rings();
+    detach();
     manifest->seconds = (g_get_monotonic_time() - session.started_us) / 1e6;
     manifest->ram_digest = checkpoint_ram_digest();
     /* The writer knows best why the log could not be written. */
