@@ -113,12 +113,7 @@ static bool parse_arguments(Record *record, int argc, char **argv, int *status)
     g_autoptr(GError) error = NULL;
     const char *objection;
 
-    for (int i = 1; i < argc; i++) {
-        if (g_str_equal(argv[i], "--")) {
-            record->command = &argv[i + 1];
-            argc = i;
-        }
-    }
+    record->command = emulator_arguments(&argc, argv);
     g_option_context_add_main_entries(context, entries, NULL);
     g_option_context_set_help_enabled(context, FALSE);
     if (!g_option_context_parse(context, &argc, &argv, &error)) {
@@ -283,7 +278,8 @@ static int report(const Record *record, const Emulator *emulator)
     return STATUS_OK;
 }
 
-static bool start_recording(const Record *record, Emulator *emulator, GError **error)
+/* Of recorder-start; NULL and @error if there can be none. */
+static char *task_arguments(const Record *record, GError **error)
 {
     Json arguments;
 
@@ -292,15 +288,18 @@ static bool start_recording(const Record *record, Emulator *emulator, GError **e
     if (record->digest_interval) {
         json_u64(&arguments, "digest-interval", record->digest_interval);
     }
-    return emulator_put_path(&arguments, "directory", record->directory, error) &&
-           emulator_execute_with(emulator, "recorder-start", &arguments, error) &&
-           emulator_execute(emulator, "cont", NULL, error);
+    if (!emulator_put_path(&arguments, "directory", record->directory, error)) {
+        return NULL;
+    }
+    json_close(&arguments, '{');
+    return json_finish(&arguments);
 }
 
 int run_record(int argc, char **argv)
 {
     g_auto(Record) record = { 0 };
     g_auto(GStrv) command = NULL;
+    g_autofree char *arguments = NULL;
     g_autoptr(Emulator) emulator = NULL;
     g_autoptr(GError) error = NULL;
     int status;
@@ -309,14 +308,12 @@ int run_record(int argc, char **argv)
         return status;
     }
     command = record.command ? users_command(&record) : stock_command(&record, &error);
-    if (!command) {
+    if (!command || !(arguments = task_arguments(&record, &error)) ||
+        !(emulator = emulator_start_task(command, record.qmp, !record.run, "recorder-start",
+                                         arguments, &error))) {
         return input_error(error);
     }
-    emulator = emulator_start(command, record.qmp, !record.run, &error);
-    if (!emulator) {
-        return input_error(error);
-    }
-    if (!start_recording(&record, emulator, &error)) {
+    if (!emulator_execute(emulator, "cont", NULL, &error)) {
         emulator_quit(emulator);
         return input_error(error);
     }

@@ -79,12 +79,7 @@ static bool parse_arguments(Replay *replay, int argc, char **argv, int *status)
     g_autoptr(GOptionContext) context = g_option_context_new(NULL);
     g_autoptr(GError) error = NULL;
 
-    for (int i = 1; i < argc; i++) {
-        if (g_str_equal(argv[i], "--")) {
-            replay->more = &argv[i + 1];
-            argc = i;
-        }
-    }
+    replay->more = emulator_arguments(&argc, argv);
     g_option_context_add_main_entries(context, entries, NULL);
     g_option_context_set_help_enabled(context, FALSE);
     if (!g_option_context_parse(context, &argc, &argv, &error)) {
@@ -258,7 +253,8 @@ static int follow(const Replay *replay, Emulator *emulator)
     }
 }
 
-static bool start_replay(const Replay *replay, Emulator *emulator, GError **error)
+/* Of recorder-replay; NULL and @error if there can be none. */
+static char *task_arguments(const Replay *replay, GError **error)
 {
     Json arguments;
 
@@ -267,7 +263,7 @@ static bool start_replay(const Replay *replay, Emulator *emulator, GError **erro
     if (replay->trace) {
         json_open(&arguments, "trace", '{');
         if (!emulator_put_path(&arguments, "directory", replay->trace, error)) {
-            return false;
+            return NULL;
         }
         if (replay->trace_interval) {
             json_u64(&arguments, "interval", replay->trace_interval);
@@ -280,14 +276,18 @@ static bool start_replay(const Replay *replay, Emulator *emulator, GError **erro
         }
         json_close(&arguments, '{');
     }
-    return emulator_put_path(&arguments, "directory", replay->directory, error) &&
-           emulator_execute_with(emulator, "recorder-replay", &arguments, error);
+    if (!emulator_put_path(&arguments, "directory", replay->directory, error)) {
+        return NULL;
+    }
+    json_close(&arguments, '{');
+    return json_finish(&arguments);
 }
 
 int run_replay(int argc, char **argv)
 {
     g_auto(Replay) replay = { 0 };
     g_auto(GStrv) command = NULL;
+    g_autofree char *arguments = NULL;
     g_autoptr(Emulator) emulator = NULL;
     g_autoptr(GError) error = NULL;
     int status;
@@ -296,14 +296,12 @@ int run_replay(int argc, char **argv)
         return status;
     }
     if (!load(&replay, &error) || !(command = qemu_command(&replay, &error)) ||
-        !(emulator = emulator_start(command, replay.qmp, false, &error))) {
+        !(arguments = task_arguments(&replay, &error)) ||
+        !(emulator = emulator_start_task(command, replay.qmp, false, "recorder-replay", arguments,
+                                         &error))) {
         return input_error(error);
     }
-    if (start_replay(&replay, emulator, &error)) {
-        status = follow(&replay, emulator);
-        emulator_quit(emulator);
-        return status;
-    }
+    status = follow(&replay, emulator);
     emulator_quit(emulator);
-    return input_error(error);
+    return status;
 }

@@ -20,6 +20,17 @@ char *emulator_find(const char *name)
     return g_file_test(path, G_FILE_TEST_IS_EXECUTABLE) ? g_steal_pointer(&path) : NULL;
 }
 
+char **emulator_arguments(int *argc, char **argv)
+{
+    for (int i = 1; i < *argc; i++) {
+        if (g_str_equal(argv[i], "--")) {
+            *argc = i;
+            return &argv[i + 1];
+        }
+    }
+    return NULL;
+}
+
 char **emulator_command_line(char **argv, int qmp_fd, const char *qmp)
 {
     g_autoptr(GStrvBuilder) builder = g_strv_builder_new();

@@ -293,16 +293,6 @@ bool emulator_execute(Emulator *emulator, const char *command, const char *argum
     return true;
 }
 
-bool emulator_execute_with(Emulator *emulator, const char *command, Json *arguments,
-                           GError **error)
-{
-    g_autofree char *text = NULL;
-
-    json_close(arguments, '{');
-    text = json_finish(arguments);
-    return emulator_execute(emulator, command, text, error);
-}
-
 bool emulator_put_path(Json *arguments, const char *key, const char *path, GError **error)
 {
     g_autofree char *absolute = g_canonicalize_filename(path, NULL);
@@ -338,6 +328,18 @@ Emulator *emulator_start(char **argv, const char *qmp, bool console_input, GErro
     }
     return emulator_execute(emulator, "qmp_capabilities", NULL, error)
            ? g_steal_pointer(&emulator) : NULL;
+}
+
+Emulator *emulator_start_task(char **argv, const char *qmp, bool console_input, const char *task,
+                              const char *arguments, GError **error)
+{
+    g_autoptr(Emulator) emulator = emulator_start(argv, qmp, console_input, error);
+
+    if (emulator && !emulator_execute(emulator, task, arguments, error)) {
+        emulator_quit(emulator);
+        return NULL;
+    }
+    return g_steal_pointer(&emulator);
 }
 
 EmulatorNews emulator_wait(Emulator *emulator, int64_t deadline, JsonValue **event)

@@ -32,6 +32,9 @@ char *emulator_find(const char *name);
 /* The directory of the tool's own program. */
 char *emulator_tool_directory(void);
 
+/* What comes after "--", for QEMU; @argc ends before it.  NULL: there is no "--". */
+char **emulator_arguments(int *argc, char **argv);
+
 /* @argv with what emulator_start() adds; for emulator.c. */
 char **emulator_command_line(char **argv, int qmp_fd, const char *qmp);
 
@@ -42,6 +45,10 @@ char **emulator_command_line(char **argv, int qmp_fd, const char *qmp);
  */
 Emulator *emulator_start(char **argv, const char *qmp, bool console_input, GError **error);
 
+/* The same, and gives it its task, a QMP command; if it refuses, QEMU has ended. */
+Emulator *emulator_start_task(char **argv, const char *qmp, bool console_input, const char *task,
+                              const char *arguments, GError **error);
+
 /* Kills QEMU if it still runs: call emulator_quit() before. */
 void emulator_free(Emulator *emulator);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Emulator, emulator_free)
@@ -50,12 +57,8 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(Emulator, emulator_free)
 bool emulator_execute(Emulator *emulator, const char *command, const char *arguments,
                       GError **error);
 
-/* The same with the members of an object that is still open; it is finished. */
-bool emulator_execute_with(Emulator *emulator, const char *command, Json *arguments,
-                           GError **error);
-
 /*
- * A member for such an object: @path, absolute.  It must be UTF-8, as all JSON; if
+ * A member of such an object: @path, absolute.  It must be UTF-8, as all JSON; if
  * not, the object is gone.
  */
 bool emulator_put_path(Json *arguments, const char *key, const char *path, GError **error);
