@@ -248,36 +248,51 @@ static bool wait_for_vcpu(CPUState *cpu, unsigned stream, Position position)
     return done;
 }
 
-/* DMA up to @steps, as far as that can be done; the caller has the DMA lock. */
+/* One event of DMA, whose WAIT is over if it is one; the caller has the DMA lock. */
+static void step_dma(CPUState *cpu)
+{
+    LogEvent *event = &dma.next;
+
+    if (event->kind == LOG_EVENT_STEP && event->position == dma.steps) {
+        schedule_publish(schedule, manifest->n_vcpus, ++dma.steps);
+    } else if (event->kind == LOG_EVENT_DMA_WRITE && event->position == dma.steps &&
+               checkpoint_write_ram(event->value[0], event->bytes, event->n_bytes)) {
+        schedule_publish(schedule, manifest->n_vcpus, ++dma.steps);
+    } else if (event->kind != LOG_EVENT_WAIT) {
+        player_diverged(cpu, recorder_position(cpu), "DMA step %" PRIu64
+                        " cannot be replayed", dma.steps);
+    }
+    next_event(cpu, dma.log, event);
+}
+
+/*
+ * The DMA stream up to @steps, as far as that can be done.  Nobody waits with the
+ * lock: another who wants less of the stream must be able to go on.
+ */
 static bool bring_dma_forward(CPUState *cpu, uint64_t steps)
 {
     RecorderVcpu *v = cpu->recorder;
+    bool done = true;
 
-    while (!v->finished && dma.steps < steps) {
-        LogEvent *event = &dma.next;
+    qemu_mutex_lock(&dma.lock);
+    while (!v->finished && done && dma.steps < steps) {
+        uint64_t stream = dma.next.value[0];
+        Position position = dma.next.value[1];
 
-        if (event->kind == LOG_EVENT_WAIT && event->value[0] < manifest->n_vcpus) {
-            if (event->value[0] != cpu->cpu_index &&
-                !wait_for_vcpu(cpu, event->value[0], event->value[1])) {
-                return false;
-            }
-            if (event->value[0] == cpu->cpu_index &&
-                event->value[1] > recorder_position(cpu)) {
-                player_diverged(cpu, recorder_position(cpu), "it waits for DMA step %" PRIu64
-                                ", which waits for it", dma.steps);
-            }
-        } else if (event->kind == LOG_EVENT_STEP && event->position == dma.steps) {
-            schedule_publish(schedule, manifest->n_vcpus, ++dma.steps);
-        } else if (event->kind == LOG_EVENT_DMA_WRITE && event->position == dma.steps &&
-                   checkpoint_write_ram(event->value[0], event->bytes, event->n_bytes)) {
-            schedule_publish(schedule, manifest->n_vcpus, ++dma.steps);
+        if (dma.next.kind != LOG_EVENT_WAIT || stream >= manifest->n_vcpus ||
+            schedule_reached(schedule, stream) >= position) {
+            step_dma(cpu);
+        } else if (stream == cpu->cpu_index) {
+            player_diverged(cpu, recorder_position(cpu), "it waits for DMA step %" PRIu64
+                            ", which waits for it", dma.steps);
         } else {
-            player_diverged(cpu, recorder_position(cpu), "DMA step %" PRIu64
-                            " cannot be replayed", dma.steps);
+            qemu_mutex_unlock(&dma.lock);
+            done = wait_for_vcpu(cpu, stream, position);
+            qemu_mutex_lock(&dma.lock);
         }
-        next_event(cpu, dma.log, event);
     }
-    return true;
+    qemu_mutex_unlock(&dma.lock);
+    return done;
 }
 
 static bool wait_for_dma(CPUState *cpu, uint64_t steps)
@@ -288,11 +303,7 @@ static bool wait_for_dma(CPUState *cpu, uint64_t steps)
         return true;
     }
     show_wait(cpu->recorder, manifest->n_vcpus, steps);
-    cpu_exec_end(cpu);
-    qemu_mutex_lock(&dma.lock);
-    cpu_exec_start(cpu);
     done = bring_dma_forward(cpu, steps);
-    qemu_mutex_unlock(&dma.lock);
     recorder_waits(cpu->recorder, RECORDER_WAITS_FOR_NOTHING);
     return done;
 }
