@@ -343,6 +343,8 @@ static void apply(CPUState *cpu, const LogEvent *event)
         recorder_step(cpu);
         recorder_turn_on(cpu, event->value[0], event->value[1], event->value[2]);
         break;
+    case LOG_EVENT_MARK:
+        break;
     case LOG_EVENT_REGISTERS:
         break;          /* its bytes were looked at while they were there */
     case LOG_EVENT_DIGEST:

@@ -100,7 +100,7 @@ static void complete(CPUState *cpu)
     if (v->asked) {
         Position position = sphere_is_granted(v->processor) ? recorder_position(cpu) : settle(cpu);
 
-        log_stream_rest(v->log);
+        log_stream_rest(v->log, position);
         recorder_waits(v, RECORDER_WAITS_FOR_LINE);
         sphere_await(v->processor, position);
         recorder_waits(v, RECORDER_WAITS_FOR_NOTHING);
@@ -133,21 +133,22 @@ void recorder_enter_running(CPUState *cpu)
     }
 }
 
-static Position stop_running(CPUState *cpu)
+static Position stop_running(CPUState *cpu, bool between_steps)
 {
     RecorderVcpu *v = cpu->recorder;
     Position position;
 
     complete(cpu);
     position = settle(cpu);
-    log_stream_rest(v->log);
+    /* Between an instruction and the exception that it raised, replay cannot stop. */
+    log_stream_rest(v->log, between_steps && cpu->exception_index < 0 ? position : 0);
     qatomic_set(&v->running, false);
     return position;
 }
 
-void recorder_leave_running(CPUState *cpu)
+void recorder_leave_running(CPUState *cpu, bool between_steps)
 {
-    Position position = stop_running(cpu);
+    Position position = stop_running(cpu, between_steps);
 
     sphere_safe(cpu->recorder->processor, position);
 }
@@ -162,7 +163,7 @@ void recorder_wait_for_event(CPUState *cpu)
 
     if (recorder_recording() && !v->alone) {
         if (!v->event) {
-            Position position = stop_running(cpu);
+            Position position = stop_running(cpu, false);
 
             sphere_doze(v->processor, position, MOST_DOZE_US);
             recorder_enter_running(cpu);
@@ -190,7 +191,7 @@ CPUState *recorder_wait_begin_slow(void)
     }
     /* In mid-TB its position would not be known (holes.md 20). */
     g_assert(cpu->neg.can_do_io);
-    recorder_leave_running(cpu);
+    recorder_leave_running(cpu, false);
     recorder_waits(cpu->recorder, RECORDER_WAITS_FOR_LOCK);
     return cpu;
 }
@@ -215,7 +216,7 @@ void recorder_safepoint(CPUState *cpu)
     RecorderVcpu *v = cpu->recorder;
 
     if (sphere_asked(v->processor) && v->running) {
-        recorder_leave_running(cpu);
+        recorder_leave_running(cpu, true);
         recorder_enter_running(cpu);
     }
     sphere_boundary(v->processor, recorder_position(cpu));
@@ -254,7 +255,7 @@ void recorder_exclusive_begin_slow(CPUState *cpu)
 void recorder_exclusive_end_slow(CPUState *cpu)
 {
     cpu->recorder->processor->exclusive = false;
-    recorder_leave_running(cpu);
+    recorder_leave_running(cpu, true);
 }
 
 /* --- accesses ------------------------------------------------------------------ */

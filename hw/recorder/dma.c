@@ -129,7 +129,7 @@ void recorder_dma_end_slow(MemoryRegion *mr, hwaddr offset, hwaddr size)
         log_event(dma.log, LOG_EVENT_STEP, dma.steps++);
     }
     log_stream_boundary(dma.log);
-    log_stream_rest(dma.log);
+    log_stream_rest(dma.log, 0);
     sphere_safe(dma.processor, dma.steps);
     dma.begun = false;
     qemu_mutex_unlock(&dma.lock);
@@ -161,7 +161,7 @@ void recorder_dma_start(LogStream *log, Processor *processor)
     }
     dma.log = log;
     dma.processor = processor;
-    log_stream_rest(log);
+    log_stream_rest(log, 0);
     dma.steps = 0;
     dma.arcs = 0;
 }

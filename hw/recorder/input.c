@@ -42,7 +42,7 @@ MemTxResult recorder_device_load(CPUState *cpu, MemoryRegion *mr, hwaddr offset,
         return logged[1];
     }
     /* Safe throughout: a device may do DMA, or wait for a thread that does. */
-    recorder_safe(cpu);
+    recorder_safe_in_insn(cpu);
     result = memory_region_dispatch_read(mr, offset, value, op, attrs);
     recorder_running(cpu);
     if (recorder_recording()) {
@@ -75,7 +75,7 @@ MemTxResult recorder_device_store(CPUState *cpu, MemoryRegion *mr, hwaddr offset
         player_console_store(address, value);
         return player_take_if_due(cpu, LOG_EVENT_STORE_RESULT, &logged) ? logged : MEMTX_OK;
     }
-    recorder_safe(cpu);
+    recorder_safe_in_insn(cpu);
     result = memory_region_dispatch_write(mr, offset, value, op, attrs);
     recorder_running(cpu);
     if (result != MEMTX_OK) {

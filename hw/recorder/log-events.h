@@ -50,7 +50,9 @@
     /* a firmware call: does it return, with what? */ \
     X(PSCI,      "psci",      DATA,  INPUT, "returns result") \
     /* what the next digest or end is of (registers.h) */ \
-    X(REGISTERS, "registers", ORDER, CHECK, "changed bytes")
+    X(REGISTERS, "registers", ORDER, CHECK, "changed bytes") \
+    /* nothing: the vCPU came so far, for those who wait for it if the log is cut off */ \
+    X(MARK,      "mark",      ORDER, RACE,  "")
 
 typedef enum LogEventKind {
 #define X(kind, name, log, account, fields) LOG_EVENT_##kind,

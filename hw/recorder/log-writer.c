@@ -36,6 +36,7 @@ struct LogStream {
     const LogEventInfo *table;
     unsigned tick;              /* of the last time that all was handed over */
     bool resting;               /* written by the owner, under the lock */
+    Position reached;           /* when it went to rest */
     Log log[LOG_SUBSTREAMS];
     uint64_t accounts[LOG_ACCOUNTS];    /* atomic */
     /* Held by the owner only to start and end a rest; by others during one. */
@@ -141,7 +142,6 @@ static inline Log *begin_event(LogStream *stream, LogEventKind kind, Position po
     LogSubstream substream = stream->table[kind].substream;
     Log *log = &stream->log[substream];
 
-    g_assert(!stream->resting);
     g_assert(log_file_exists(stream->n_streams - 1, stream->index, substream));
     g_assert(position >= log->position);
     log_put_u64(log->events, kind);
@@ -170,7 +170,7 @@ void log_event(LogStream *stream, LogEventKind kind, Position position, ...)
     Log *log = begin_event(stream, kind, position);
     va_list values;
 
-    g_assert(!info->has_bytes);
+    g_assert(!stream->resting && !info->has_bytes);
     va_start(values, position);
     if (kind == LOG_EVENT_WAIT) {
         uint64_t source = va_arg(values, uint64_t);
@@ -197,7 +197,7 @@ void log_event_bytes(LogStream *stream, LogEventKind kind, Position position,
     size_t before = stream->log[info->substream].events->used;
     Log *log = begin_event(stream, kind, position);
 
-    g_assert(info->has_bytes && info->n_values == 1 && n <= LOG_EVENT_MAX_BYTES);
+    g_assert(!stream->resting && info->has_bytes && info->n_values == 1 && n <= LOG_EVENT_MAX_BYTES);
     log_put_u64(log->events, value);
     log_put_u64(log->events, n);
     log_put_bytes(log->events, bytes, n);
@@ -222,11 +222,12 @@ bool log_stream_boundary(LogStream *stream)
     return log_output_ok(output);
 }
 
-void log_stream_rest(LogStream *stream)
+void log_stream_rest(LogStream *stream, Position reached)
 {
     pthread_mutex_lock(&stream->rest_lock);
     g_assert(!stream->resting);
     stream->resting = true;
+    stream->reached = reached;
     pthread_mutex_unlock(&stream->rest_lock);
 }
 
@@ -236,6 +237,19 @@ void log_stream_resume(LogStream *stream)
     g_assert(stream->resting);
     stream->resting = false;
     pthread_mutex_unlock(&stream->rest_lock);
+}
+
+/* Its owner rests, and the lock is held. */
+static void mark_position(LogStream *stream)
+{
+    Log *log = &stream->log[LOG_ORDER];
+
+    if (stream->reached > log->position) {
+        size_t before = log->events->used;
+
+        begin_event(stream, LOG_EVENT_MARK, stream->reached);
+        end_event(stream, log, LOG_EVENT_MARK, before);
+    }
 }
 
 /* In the output's thread, five times a second. */
@@ -248,6 +262,7 @@ static void empty_resting_streams(void *opaque)
 
         pthread_mutex_lock(&stream->rest_lock);
         if (stream->resting) {
+            mark_position(stream);
             close_if_any(stream, LOG_DATA);
             close_if_any(stream, LOG_ORDER);
             hand_over(stream, false);

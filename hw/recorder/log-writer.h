@@ -46,8 +46,12 @@ bool log_stream_boundary(LogStream *stream);
  * on): in between, the writer's thread hands over what lies in it.  Otherwise the
  * last events before a long sleep would be lost if the process is killed, and
  * with them all that other vCPUs did after them.  Neither blocks on the disk.
+ *
+ * @reached: all that happens before this position is in the log.  If the stream
+ * still rests when it is handed over, and the log would not tell, a MARK does: others may
+ * wait for it.  0: nothing is known.
  */
-void log_stream_rest(LogStream *stream);
+void log_stream_rest(LogStream *stream, Position reached);
 void log_stream_resume(LogStream *stream);
 
 /* How many bytes (before compression) were appended under each account.  Any thread. */

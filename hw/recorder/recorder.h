@@ -303,7 +303,8 @@ static inline void recorder_dma_end(MemoryRegion *mr, hwaddr offset, hwaddr size
  * else: so a place that was forgotten is slow, not deadly.
  */
 void recorder_enter_running(CPUState *cpu);
-void recorder_leave_running(CPUState *cpu);
+/* @between_steps: and not in the middle of an instruction, whose inputs are yet to come. */
+void recorder_leave_running(CPUState *cpu, bool between_steps);
 
 static inline void recorder_running(CPUState *cpu)
 {
@@ -315,7 +316,14 @@ static inline void recorder_running(CPUState *cpu)
 static inline void recorder_safe(CPUState *cpu)
 {
     if (recorder_recording()) {
-        recorder_leave_running(cpu);
+        recorder_leave_running(cpu, true);
+    }
+}
+
+static inline void recorder_safe_in_insn(CPUState *cpu)
+{
+    if (recorder_recording()) {
+        recorder_leave_running(cpu, false);
     }
 }
 
@@ -327,7 +335,7 @@ void recorder_local_event(CPUState *cpu);
 static inline void recorder_yield(CPUState *cpu)
 {
     if (!recorder_replaying()) {
-        recorder_safe(cpu);
+        recorder_safe_in_insn(cpu);
         sched_yield();
         recorder_running(cpu);
     }

@@ -180,7 +180,7 @@ static void attach_vcpu(CPUState *cpu, run_on_cpu_data data)
     RecorderVcpu *v = g_new0(RecorderVcpu, 1);
 
     v->log = log_writer_stream(session.writer, cpu->cpu_index);
-    log_stream_rest(v->log);
+    log_stream_rest(v->log, 0);
     recorder_digest_every(v, session.digest_interval, session.digest_interval, UINT64_MAX);
     v->processor = &session.sphere->processor[cpu->cpu_index];
     v->processor->user = cpu;
@@ -387,14 +387,14 @@ static void end_vcpu(CPUState *cpu, run_on_cpu_data data)
 
     recorder_enter_running(cpu);
     recorder_boundary_slow(cpu);        /* drops may be due */
-    recorder_leave_running(cpu);
+    recorder_leave_running(cpu, true);
     log_stream_resume(v->log);
     position = recorder_position(cpu);
     manifest->end->at[cpu->cpu_index] = position;
     manifest->register_digests[cpu->cpu_index] = recorder_log_digest(cpu, LOG_EVENT_END);
     manifest->instructions[cpu->cpu_index] = position - v->counters[RECORDER_COUNT_OTHER_STEPS];
     manifest->arcs += v->counters[RECORDER_COUNT_ARCS];
-    log_stream_rest(v->log);
+    log_stream_rest(v->log, 0);
 }
 
 static void end(const char *reason)

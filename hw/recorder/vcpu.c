@@ -219,7 +219,7 @@ void recorder_turned_on_slow(CPUState *cpu, uint64_t entry, uint64_t context, in
         log_event(v->log, LOG_EVENT_START, recorder_position(cpu), entry, context,
                   (uint64_t)level);
         recorder_step_slow(cpu);
-        recorder_leave_running(cpu);
+        recorder_leave_running(cpu, false);
     }
     v->base = recorder_position(cpu);
     v->granted = cpu->neg.icount_decr.u16.low = 0;

@@ -130,8 +130,11 @@ static void test_random_runs(void)
 
 /* --- logs --------------------------------------------------------------------- */
 
-/* Without log_writer_finish(), as if it had been killed. */
-static void test_logs(void)
+/*
+ * Without log_writer_finish(), as if it had been killed.  The vCPU rests behind
+ * its last event, or there.
+ */
+static void check_logs(Position rests_at, Position expected)
 {
     g_autoptr(GError) error = NULL;
     char *directory = test_directory();
@@ -144,8 +147,8 @@ static void test_logs(void)
     log_event_bytes(dma, LOG_EVENT_DMA_WRITE, 0, 0, "x", 1);
     log_event(vcpu, LOG_EVENT_WAIT, 3, UINT64_C(1), UINT64_C(1));
     log_event(vcpu, LOG_EVENT_WAKE, 50);
-    log_stream_rest(vcpu);
-    log_stream_rest(dma);
+    log_stream_rest(vcpu, rests_at);
+    log_stream_rest(dma, 0);
     wait_for_tick();
     log_stream_resume(vcpu);
     log_event(vcpu, LOG_EVENT_WAKE, 60);        /* lost */
@@ -153,9 +156,18 @@ static void test_logs(void)
 
     cut = cut_find(directory, 1, &error);
     g_assert_no_error(error);
-    g_assert_cmpuint(cut[0], ==, 51);
+    g_assert_cmpuint(cut[0], ==, expected);
     g_assert_cmpuint(cut[1], ==, 1);
     remove_directory(directory);
+}
+
+static void test_logs(void)
+{
+    g_autoptr(GError) error = NULL;
+
+    check_logs(0, 51);          /* a WAKE is a step */
+    check_logs(50, 51);
+    check_logs(55, 55);
     g_assert_null(cut_find("/nonexistent", 1, &error));
     g_assert_nonnull(error);
 }

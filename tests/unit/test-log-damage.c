@@ -66,7 +66,7 @@ static void setup(Fixture *f)
             write_event(stream, &event);
         }
         if (block < 2) {
-            log_stream_rest(stream);
+            log_stream_rest(stream, 0);
             wait_for_tick();
             log_stream_resume(stream);
         }

@@ -36,7 +36,7 @@ static void *write_stream(void *opaque)
             g_assert_true(log_stream_boundary(stream));
         }
         if (i % 100 == 0) {
-            log_stream_rest(stream);
+            log_stream_rest(stream, 0);
             g_thread_yield();
             log_stream_resume(stream);
         }
@@ -216,7 +216,7 @@ static void test_slow_stream(void)
     g_assert_true(log_stream_boundary(stream));
     /* ... nor in one that rests. */
     log_event(log_writer_stream(writer, 1), LOG_EVENT_WAIT, 3, (uint64_t)0, (uint64_t)8);
-    log_stream_rest(log_writer_stream(writer, 1));
+    log_stream_rest(log_writer_stream(writer, 1), 0);
     wait_for_tick();
 
     /* While it is recorded, it looks cut off. */
