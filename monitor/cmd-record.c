@@ -28,6 +28,7 @@ typedef struct Record {
     double timeout;
     char *qmp;
     int64_t digest_interval;    /* 0: QEMU's default */
+    gboolean slow_path;
     char **command;             /* the user's, after "--"; NULL: the stock guest */
 
     /* How it ended, as far as known. */
@@ -64,6 +65,8 @@ static const char usage[] =
     "                    the guest goes on\n"
     "  --digest-interval N   log registers every N steps (default: 1000000), to find\n"
     "                    where a replay goes astray\n"
+    "  --slow-path       see every access to memory, as on a host whose code\n"
+    "                    generator has no test for it; for tests\n"
     "  --help            show this text\n"
     "\n"
     "exit status: 0 recorded completely; 1 the recording ended early, and why;\n"
@@ -107,6 +110,7 @@ static bool parse_arguments(Record *record, int argc, char **argv, int *status)
         { "timeout", 0, 0, G_OPTION_ARG_DOUBLE, &record->timeout, NULL, NULL },
         { "qmp", 0, 0, G_OPTION_ARG_FILENAME, &record->qmp, NULL, NULL },
         { "digest-interval", 0, 0, G_OPTION_ARG_INT64, &record->digest_interval, NULL, NULL },
+        { "slow-path", 0, 0, G_OPTION_ARG_NONE, &record->slow_path, NULL, NULL },
         G_OPTION_ENTRY_NULL
     };
     g_autoptr(GOptionContext) context = g_option_context_new(NULL);
@@ -287,6 +291,9 @@ static char *task_arguments(const Record *record, GError **error)
     json_open(&arguments, NULL, '{');
     if (record->digest_interval) {
         json_u64(&arguments, "digest-interval", record->digest_interval);
+    }
+    if (record->slow_path) {
+        json_bool(&arguments, "slow-path", true);
     }
     if (!emulator_put_path(&arguments, "directory", record->directory, error)) {
         return NULL;

@@ -12,10 +12,10 @@
 #include "replay/player.h"
 
 void qmp_recorder_start(const char *directory, bool has_digest_interval, uint64_t digest_interval,
-                        Error **errp)
+                        bool has_slow_path, bool slow_path, Error **errp)
 {
     recorder_start(directory, has_digest_interval ? digest_interval : RECORDER_DIGEST_INTERVAL,
-                   errp);
+                   has_slow_path && slow_path, errp);
 }
 
 void qmp_recorder_stop(bool has_pause, bool pause, Error **errp)

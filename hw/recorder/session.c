@@ -170,7 +170,6 @@ static const SphereOps sphere_ops = { .kick = kick };
 static Sphere *make_sphere(unsigned n_vcpus)
 {
     recorder_several_vcpus = n_vcpus > 1;
-    recorder_force_slow_path = !tcg_has_recorder_check() || getenv("REPRISE_SLOW");
     return sphere_new(n_vcpus, recorder_ram.host,
                       n_vcpus > 1 ? recorder_ram.size : 1 << SPHERE_PAGE_SHIFT, &sphere_ops);
 }
@@ -314,7 +313,8 @@ static void remove_leftovers(void)
     }
 }
 
-bool recorder_start(const char *directory, uint64_t digest_interval, Error **errp)
+bool recorder_start(const char *directory, uint64_t digest_interval, bool slow_path,
+                    Error **errp)
 {
     bool was_running = runstate_is_running();
     bool begun;
@@ -332,6 +332,7 @@ bool recorder_start(const char *directory, uint64_t digest_interval, Error **err
     }
     session.directory = g_strdup(directory);
     session.digest_interval = digest_interval;
+    recorder_force_slow_path = slow_path || !tcg_has_recorder_check();
     session.manifest = describe_machine();
     if (was_running) {
         vm_stop(RUN_STATE_PAUSED);

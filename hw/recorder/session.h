@@ -15,8 +15,10 @@
 /*
  * Records into @directory, which is new or empty, from now on, with a digest every
  * @digest_interval steps.  A guest that runs is paused for the checkpoint.
+ * @slow_path: generated code makes no access to memory by itself.
  */
-bool recorder_start(const char *directory, uint64_t digest_interval, Error **errp);
+bool recorder_start(const char *directory, uint64_t digest_interval, bool slow_path,
+                    Error **errp);
 bool recorder_stop(bool pause, Error **errp);
 
 /* A new directory, or an empty one: nothing else is written to. */
