@@ -114,7 +114,8 @@ void arcs_find_cut(const Arcs *arcs, const Position *reached, const bool *whole,
 static bool is_step(LogEventKind kind)
 {
     return kind == LOG_EVENT_INTERRUPT || kind == LOG_EVENT_WAKE || kind == LOG_EVENT_STEP ||
-           kind == LOG_EVENT_START || kind == LOG_EVENT_DMA_WRITE;
+           kind == LOG_EVENT_START || kind == LOG_EVENT_ACCESS_FLAG ||
+           kind == LOG_EVENT_DMA_WRITE;
 }
 
 static bool read_stream(Arcs *arcs, const char *directory, unsigned n_vcpus, unsigned stream,

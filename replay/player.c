@@ -347,6 +347,12 @@ static void apply(CPUState *cpu, const LogEvent *event)
         break;
     case LOG_EVENT_REGISTERS:
         break;          /* its bytes were looked at while they were there */
+    case LOG_EVENT_ACCESS_FLAG:
+        if (!checkpoint_write_ram(event->value[0], &event->value[1], sizeof(event->value[1]))) {
+            player_diverged(cpu, event->position, "an access flag lies outside of main memory");
+        }
+        recorder_step(cpu);
+        break;
     case LOG_EVENT_DIGEST:
         check_digest(cpu, event);
         break;
@@ -464,6 +470,7 @@ static RecorderVcpu *open_vcpu(const char *directory, unsigned vcpu, Position cu
     g_autoptr(GError) error = NULL;
     RecorderVcpu *v = g_new0(RecorderVcpu, 1);
 
+    v->alone = manifest->n_vcpus == 1;
     v->digest_due = UINT64_MAX;
     v->order = log_reader_open(directory, manifest->n_vcpus, vcpu, LOG_ORDER, &error);
     if (v->order) {

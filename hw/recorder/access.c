@@ -360,6 +360,38 @@ void recorder_table_access(CPUState *cpu, uint64_t offset, bool entered)
     }
 }
 
+/*
+ * The instruction cannot be the one to set a flag: it may be abandoned after that, and
+ * another vCPU see the flag before the step in which replay would set it.  So the
+ * flag is a step of its own, and the instruction runs again.
+ */
+void recorder_walk_writes_slow(CPUState *cpu, void *host, uint64_t word)
+{
+    RecorderVcpu *v = cpu->recorder;
+    uint64_t offset;
+
+    if (v->alone || !recorder_ram_offset(host, &offset)) {
+        return;
+    }
+    if (recorder_replaying()) {
+        player_diverged(cpu, recorder_position(cpu), "a page walk set flags of its own");
+        return;
+    }
+    if (!v->running) {
+        return;
+    }
+    answer(cpu, sphere_acquire(v->processor, offset, 8, SPHERE_WRITE), v->walk_retaddr);
+    if (v->walk_retaddr) {
+        cpu_restore_state(cpu, v->walk_retaddr);
+    }
+    sphere_boundary(v->processor, recorder_position(cpu));
+    log_event(v->log, LOG_EVENT_ACCESS_FLAG, recorder_position(cpu), offset, word);
+    qatomic_set((uint64_t *)host, word);
+    recorder_step_slow(cpu);
+    cpu->cflags_next_tb = curr_cflags(cpu) | CF_NOIRQ | 1;
+    cpu_loop_exit_noexc(cpu);
+}
+
 /* What is not main RAM has no L1 byte. */
 bool recorder_hides_slow(MemoryRegion *mr)
 {

@@ -34,11 +34,16 @@
     X("tpidrro_el0",   1, env->cp15.tpidrro_el[0]) \
     X("v#.low",       32, env->vfp.zregs[i].d[0]) \
     X("v#.high",      32, env->vfp.zregs[i].d[1]) \
-    X("fpscr",         1, vfp_get_fpscr(env)) \
+    X("fpcr",          1, vfp_get_fpcr(env)) \
+    X("fpsr",          1, vfp_get_fpsr(env)) \
     X("par_el1",       1, env->cp15.par_el[1]) \
     X("cpacr_el1",     1, env->cp15.cpacr_el1) \
     X("exclusive-address", 1, env->exclusive_addr) \
     X("exclusive-low", 1, env->exclusive_val) \
-    X("exclusive-high", 1, env->exclusive_high)
+    X("exclusive-high", 1, env->exclusive_high) \
+    X("pauth-key#",   10, ((const uint64_t *)&env->keys)[i]) \
+    X("gcr_el1",       1, env->cp15.gcr_el1) \
+    X("rgsr_el1",      1, env->cp15.rgsr_el1) \
+    X("sve-digest",    1, digest_of_vectors(env))
 
 #endif

@@ -109,7 +109,7 @@ bool recorder_sysreg_write(CPUState *cpu, uint64_t value, bool plain)
     return recorder_replaying() && !plain;
 }
 
-bool recorder_wfi_finds_work(CPUState *cpu)
+bool recorder_wfi_finds_work(CPUState *cpu, bool timed_out)
 {
     RecorderVcpu *v = cpu->recorder;
     uint64_t halted = 0;
@@ -118,7 +118,7 @@ bool recorder_wfi_finds_work(CPUState *cpu)
         player_take(cpu, LOG_EVENT_WFI, &halted);
         return !halted;
     }
-    halted = !cpu_has_work(cpu);
+    halted = !cpu_has_work(cpu) && !timed_out;
     if (recorder_recording() && !v->suspended) {
         log_input(cpu, LOG_EVENT_WFI, halted, 0);
     }

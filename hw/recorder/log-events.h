@@ -52,7 +52,9 @@
     /* what the next digest or end is of (registers.h) */ \
     X(REGISTERS, "registers", ORDER, CHECK, "changed bytes") \
     /* nothing: the vCPU came so far, for those who wait for it if the log is cut off */ \
-    X(MARK,      "mark",      ORDER, RACE,  "")
+    X(MARK,      "mark",      ORDER, RACE,  "") \
+    /* a walk set a flag: the whole word; that is a step */ \
+    X(ACCESS_FLAG, "access-flag", ORDER, INPUT, "address value")
 
 typedef enum LogEventKind {
 #define X(kind, name, log, account, fields) LOG_EVENT_##kind,

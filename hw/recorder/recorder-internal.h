@@ -143,6 +143,7 @@ void recorder_digest_every(RecorderVcpu *v, uint64_t interval, Position first, P
 void recorder_digest_if_due(CPUState *cpu);
 /* DIGEST or END, and the registers; returns their digest. */
 uint64_t recorder_log_digest(CPUState *cpu, LogEventKind kind);
+uint64_t recorder_register_digest(CPUState *cpu);
 
 /* tables.c: which translations a vCPU has, made from which pages of main RAM. */
 void recorder_tables_start(void);
@@ -153,6 +154,8 @@ void recorder_drop_translations(CPUState *cpu);
 void recorder_tables_written(CPUState *cpu, uint64_t offset, uint64_t size);
 /* The translation of one page, or all. */
 void recorder_drop(CPUState *cpu, vaddr page);
+/* Where in main RAM that is; false if it lies elsewhere. */
+bool recorder_ram_offset(const void *host, uint64_t *offset);
 
 /* player.c: how far a vCPU may run before an event is due, or somebody waits for it. */
 Position player_limit(CPUState *cpu);
@@ -199,8 +202,10 @@ void recorder_registers(CPUState *cpu, Registers *registers);
 void recorder_deliver(CPUState *cpu, int exception, int level);
 /* Firmware turns the vCPU on, when it next leaves cpu_exec(). */
 void recorder_turn_on(CPUState *cpu, uint64_t entry, uint64_t context, int level);
-/* Why this vCPU cannot be recorded; NULL if it can. */
-char *recorder_cpu_objection(CPUState *cpu);
+/* Why this vCPU cannot be recorded, alone or with others like it; NULL if it can. */
+char *recorder_cpu_objection(CPUState *cpu, bool several);
+/* Its model and properties, as -cpu wants them, for another one just like it. */
+char *recorder_cpu_description(CPUState *cpu);
 
 /* 64-bit mixing for digests: order matters, every bit counts. */
 static inline uint64_t recorder_mix(uint64_t digest, uint64_t value)

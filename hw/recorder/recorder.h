@@ -130,8 +130,14 @@ void recorder_record_sysreg(CPUState *cpu, uint64_t value);
  */
 bool recorder_sysreg_write(CPUState *cpu, uint64_t value, bool plain);
 
-/* Does WFI find work?  As cpu_has_work(), now or then. */
-bool recorder_wfi_finds_work(CPUState *cpu);
+/* What reading a register changes beside its value, which the log has given. */
+void recorder_replayed_sysreg(CPUArchState *env, const void *reginfo, uint64_t value);
+
+/*
+ * Does WFI find work?  As cpu_has_work(), now or then.  @timed_out: it would not
+ * halt anyway.
+ */
+bool recorder_wfi_finds_work(CPUState *cpu, bool timed_out);
 
 /* A PSCI call: replaying, what it returned, if it did. */
 bool recorder_replay_psci(CPUState *cpu, bool *returns, int32_t *result);
@@ -225,8 +231,35 @@ static inline void recorder_walk(CPUState *cpu, const void *host, vaddr address,
 }
 
 /*
+ * A page walk is about to set flags in the word at @host, and make it @word.  Does not
+ * return if the instruction must run again: the recorder has set them.
+ */
+void recorder_walk_writes_slow(CPUState *cpu, void *host, uint64_t word);
+
+static inline void recorder_walk_writes(CPUState *cpu, void *host, uint64_t word)
+{
+    if (recorder_active()) {
+        recorder_walk_writes_slow(cpu, host, word);
+    }
+}
+
+/*
+ * A page walk for an instruction to be fetched set the access flag in the word at
+ * @host.
+ */
+void recorder_fetch_wrote_slow(CPUState *cpu, const void *host);
+
+static inline void recorder_fetch_wrote(CPUState *cpu, const void *host)
+{
+    if (recorder_active()) {
+        recorder_fetch_wrote_slow(cpu, host);
+    }
+}
+
+/*
  * Another table is about to be used, with the same ASID: for user addresses
- * (TTBR0 of Arm), or for all.
+ * (TTBR0 of Arm), or for all.  Or what is found in tables is about to mean
+ * something else.
  */
 void recorder_table_base_slow(CPUState *cpu, bool user);
 

@@ -101,7 +101,7 @@ static bool can_record(Error **errp)
         error_setg(errp, "cannot record a guest with firmware in flash (-bios) so far: boot with -kernel");
         return false;
     }
-    objection = recorder_cpu_objection(first_cpu);  /* the others are like it */
+    objection = recorder_cpu_objection(first_cpu, machine->smp.cpus > 1);
     if (!objection) {
         object_child_foreach_recursive(object_get_root(), find_objection, &objection);
     }
@@ -138,13 +138,12 @@ static Manifest *describe_machine(void)
     MachineState *machine = MACHINE(qdev_get_machine());
     Manifest *manifest = manifest_new(machine->smp.cpus);
     g_autofree char *gic = property(OBJECT(machine), "gic-version");
-    g_autofree char *model = cpu_model_from_type(machine->cpu_type);
 
     manifest->qemu_version = g_strdup(QEMU_VERSION);
     manifest->arch = g_strdup("aarch64");
     manifest->machine = g_strdup(MACHINE_GET_CLASS(machine)->name);
     manifest->machine_options = g_strdup_printf("gic-version=%s,its=off", gic);
-    manifest->cpu = g_strdup_printf("%s,pmu=off", model);
+    manifest->cpu = recorder_cpu_description(first_cpu);
     manifest->ram_size = machine->ram_size;
     manifest->start = g_strdup(runstate_check(RUN_STATE_PRELAUNCH) ? MANIFEST_START_POWER_ON
                                                                    : MANIFEST_START_RUNNING);

@@ -14,6 +14,15 @@
  * 22, 23).  Tables that are freed were unhooked from another table, so they do
  * not stay table pages for long.
  *
+ * Flags.  A walk may set the access flag or the dirty state of a page
+ * (FEAT_HAFDBS).  A translation exists only of a word that has them set already,
+ * so the first access of its kind always walks, whatever the TLB is like, and
+ * replay sets the flag in the same instruction.  Only for instruction fetches that is
+ * not enough: recording may look the next TB up and then find an interrupt to be
+ * delivered first.  So those are events (holes.md 8).  With several vCPUs, all of them
+ * are, and a step each: the instruction may be abandoned after its walk, and another
+ * vCPU see the flag (access.c).
+ *
  * Code.  QEMU drops TBs whose code is written to, but the TB that does it runs
  * on to its end.  Replay cuts TBs at other places, so a store to the page that
  * is being executed, or to its translation, is the last instruction of its TB.
@@ -80,6 +89,12 @@ void recorder_tables_free(RecorderTables *tables)
         g_array_unref(tables->pages);
         g_free(tables);
     }
+}
+
+bool recorder_ram_offset(const void *host, uint64_t *offset)
+{
+    *offset = (const uint8_t *)host - recorder_ram.host;
+    return *offset < recorder_ram.size;
 }
 
 /* The kernel itself touches user memory: TTBR0 decides what it finds there. */

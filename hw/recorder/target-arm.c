@@ -7,6 +7,7 @@
 #include "qemu/main-loop.h"
 #include "cpu.h"
 #include "cpu-features.h"
+#include "cpregs.h"
 #include "internals.h"
 #include "accel/tcg/cpu-ops.h"
 
@@ -18,6 +19,35 @@
 
 #include "hw/recorder/recorder.h"
 #include "hw/recorder/recorder-internal.h"
+
+static uint64_t mix_words(uint64_t digest, const void *words, size_t bytes)
+{
+    for (size_t i = 0; i < bytes / sizeof(uint64_t); i++) {
+        digest = recorder_mix(digest, ((const uint64_t *)words)[i]);
+    }
+    return digest;
+}
+
+/* SVE and SME have more than 128 bits of each vector, and more of them: too many to log. */
+static uint64_t digest_of_vectors(CPUARMState *env)
+{
+    ARMCPU *arm = env_archcpu(env);
+    uint64_t digest = 0;
+
+    if (!cpu_isar_feature(aa64_sve, arm) && !cpu_isar_feature(aa64_sme, arm)) {
+        return 0;
+    }
+    digest = mix_words(digest, env->vfp.zregs, 32 * sizeof(env->vfp.zregs[0]));
+    digest = mix_words(digest, env->vfp.pregs, sizeof(env->vfp.pregs));
+    digest = mix_words(digest, env->vfp.zcr_el, sizeof(env->vfp.zcr_el));
+    digest = mix_words(digest, env->vfp.smcr_el, sizeof(env->vfp.smcr_el));
+    digest = recorder_mix(digest, env->svcr);
+    digest = recorder_mix(digest, env->cp15.tpidr2_el0);
+    if (FIELD_EX64(env->svcr, SVCR, ZA)) {
+        digest = mix_words(digest, env->zarray, sizeof(env->zarray));
+    }
+    return digest;
+}
 
 void recorder_registers(CPUState *cpu, Registers *registers)
 {
@@ -46,6 +76,17 @@ void HELPER(recorder_user_access)(CPUARMState *env)
     }
 }
 
+/* RNDR and RNDRRS also set the flags: Z if there was no number, and then it is 0. */
+void recorder_replayed_sysreg(CPUARMState *env, const void *reginfo, uint64_t value)
+{
+    const ARMCPRegInfo *ri = reginfo;
+
+    if (ri->opc0 == 3 && ri->opc1 == 3 && ri->crn == 2 && ri->crm == 4) {
+        env->NF = env->CF = env->VF = 0;
+        env->ZF = value != 0;
+    }
+}
+
 void recorder_deliver(CPUState *cpu, int exception, int level)
 {
     CPUARMState *env = cpu_env(cpu);
@@ -69,7 +110,7 @@ void recorder_turn_on(CPUState *cpu, uint64_t entry, uint64_t context, int level
     bql_unlock();
 }
 
-char *recorder_cpu_objection(CPUState *cpu)
+char *recorder_cpu_objection(CPUState *cpu, bool several)
 {
     ARMCPU *arm = ARM_CPU(cpu);
     CPUARMState *env = &arm->env;
@@ -86,22 +127,56 @@ char *recorder_cpu_objection(CPUState *cpu)
     if (arm_feature(env, ARM_FEATURE_EL3)) {
         return g_strdup("the secure world (-machine secure=off)");
     }
-    if (cpu_isar_feature(aa64_hafs, arm)) {
-        return g_strdup("hardware update of access flags (FEAT_HAFDBS; use cortex-a57 or cortex-a72)");
+    if (cpu_isar_feature(aa64_mte, arm)) {
+        return g_strdup("memory tags (-machine mte=off)");
     }
-    if (cpu_isar_feature(aa64_rndr, arm)) {
-        return g_strdup("random number registers (FEAT_RNG)");
+    if (!several) {
+        return NULL;
     }
-    if (cpu_isar_feature(aa64_mte_insn_reg, arm)) {
-        return g_strdup("memory tags (FEAT_MTE)");
-    }
+    /* These access memory through pointers, past what asks for lines. */
     if (cpu_isar_feature(aa64_mops, arm)) {
-        return g_strdup("memory copy instructions (FEAT_MOPS)");
+        return g_strdup("memory copy instructions (FEAT_MOPS) and several vCPUs"
+                        " (use cortex-a76 or neoverse-n1)");
     }
-    if (cpu_isar_feature(aa64_wfxt, arm)) {
-        return g_strdup("WFI with timeout (FEAT_WFxT)");
+    if (cpu_isar_feature(aa64_sve, arm) || cpu_isar_feature(aa64_sme, arm)) {
+        return g_strdup("scalable vectors and several vCPUs (add sve=off,sme=off to -cpu)");
     }
     return NULL;
+}
+
+/* What -cpu may say of a model, and what is not worth saying; NULL: all is. */
+static const struct { const char *name, *usual; } cpu_properties[] = {
+    { "pmu" }, { "cfgend", "false" }, { "vfp", "true" }, { "neon", "true" }, { "lpa2", "true" },
+    { "sve" }, { "sme" }, { "sme_fa64" }, { "pauth", "true" }, { "pauth-impdef", "false" },
+    { "pauth-qarma3", "false" }, { "pauth-qarma5", "false" },
+};
+
+static void describe_property(GString *text, CPUState *cpu, const char *name, const char *usual)
+{
+    g_autofree char *value = object_property_print(OBJECT(cpu), name, false, NULL);
+
+    if (value && g_strcmp0(value, usual) != 0) {
+        g_string_append_printf(text, ",%s=%s", name, g_str_equal(value, "true") ? "on" : "off");
+    }
+}
+
+/* Vectors can be of all lengths that are named, and of no other. */
+char *recorder_cpu_description(CPUState *cpu)
+{
+    g_autofree char *model = cpu_model_from_type(object_get_typename(OBJECT(cpu)));
+    GString *text = g_string_new(model);
+
+    for (size_t i = 0; i < ARRAY_SIZE(cpu_properties); i++) {
+        describe_property(text, cpu, cpu_properties[i].name, cpu_properties[i].usual);
+    }
+    for (unsigned bits = 128; bits <= 128 * ARM_MAX_VQ; bits += 128) {
+        g_autofree char *sve = g_strdup_printf("sve%u", bits);
+        g_autofree char *sme = g_strdup_printf("sme%u", bits);
+
+        describe_property(text, cpu, sve, "false");
+        describe_property(text, cpu, sme, "false");
+    }
+    return g_string_free(text, false);
 }
 
 /* See gen_prepare_stores(). */

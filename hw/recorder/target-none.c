@@ -5,9 +5,14 @@
 #include "qemu/osdep.h"
 #include "hw/recorder/recorder-internal.h"
 
-char *recorder_cpu_objection(CPUState *cpu)
+char *recorder_cpu_objection(CPUState *cpu, bool several)
 {
     return g_strdup("a CPU that is not Arm");
+}
+
+char *recorder_cpu_description(CPUState *cpu)
+{
+    g_assert_not_reached();
 }
 
 void recorder_registers(CPUState *cpu, Registers *registers)

@@ -141,6 +141,14 @@ void recorder_digest_every(RecorderVcpu *v, uint64_t interval, Position first, P
     v->digest_due = first;
 }
 
+uint64_t recorder_register_digest(CPUState *cpu)
+{
+    Registers now;
+
+    recorder_registers(cpu, &now);
+    return registers_digest(&now);
+}
+
 uint64_t recorder_log_digest(CPUState *cpu, LogEventKind kind)
 {
     RecorderVcpu *v = cpu->recorder;
@@ -197,6 +205,28 @@ void recorder_interrupt_slow(CPUState *cpu, int exception, int level)
     log_event(cpu->recorder->log, LOG_EVENT_INTERRUPT, recorder_position(cpu),
               (uint64_t)exception, (uint64_t)level);
     recorder_step_slow(cpu);
+}
+
+/*
+ * With one vCPU.  The fetch belongs to the step that comes next: replay does this
+ * before, so it never has a flag to set itself.
+ */
+void recorder_fetch_wrote_slow(CPUState *cpu, const void *host)
+{
+    Position position = recorder_position(cpu);
+    uint64_t offset;
+
+    if (recorder_replaying()) {
+        player_diverged(cpu, position, "an instruction fetch set an access flag");
+    } else if (!cpu->neg.can_do_io || !recorder_ram_offset(host, &offset)) {
+        recorder_fail("an access flag was set at an unknown position");
+    } else {
+        log_event(cpu->recorder->log, LOG_EVENT_ACCESS_FLAG, position, offset,
+                  ldq_he_p(host));
+        recorder_step_slow(cpu);
+        /* The TB may be one that takes its instructions unasked. */
+        recorder_grant(cpu, MAX(recorder_limit(cpu), position + 2));
+    }
 }
 
 void recorder_wake_slow(CPUState *cpu)

@@ -130,9 +130,15 @@ def machine_replays_identically(machine):
     cycle("machine", "forkstorm -n 5", changes=(("virt", machine),))
 
 
-@test_each(["cortex-a57,pmu=off"])
+# The last: what is not the default must be so in the replay, too.
+CPUS = ["cortex-a57,pmu=off", "cortex-a76,pmu=off", "neoverse-n1,pmu=off",
+        "max,pmu=off", "max,pmu=off,sve-max-vq=2,sme=off,lpa2=off,pauth-impdef=on"]
+
+
+@test_each(CPUS)
 def cpu_model_replays_identically(cpu):
     cycle("cpu", "forkstorm -n 5", changes=(("cortex-a72,pmu=off", cpu),))
+
 
 
 recording.main()

@@ -163,7 +163,8 @@ def all_cases():
     cases = [(f"program-{name}", simple(f"{name} && {name} -t 4")) for name in programs()]
     cases += [
         ("machine-gicv3", simple("syscalls -n 50", *GICV3)),
-        ("machine-a57", simple("syscalls -n 50", "-cpu", "cortex-a57,pmu=off")),
+        *((f"machine-{cpu}", simple("syscalls -n 50", "-cpu", f"{cpu},pmu=off"))
+          for cpu in ("cortex-a57", "cortex-a76", "neoverse-n1", "max")),
         ("machine-disk", on_a_disk()),
         ("machine-mmio", on_a_disk("virtio-blk-device")),
         ("machine-iothread", on_a_disk(more=",iothread=io", arguments=IOTHREAD)),
