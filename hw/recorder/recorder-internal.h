@@ -100,6 +100,8 @@ typedef struct RecorderVcpu {
     vaddr low_page[RECORDER_LOW_PAGES]; /* user pages with privileged translations */
     unsigned n_low_pages;       /* more than fit: all may be */
     bool suspended;             /* inside PSCI CPU_SUSPEND, already logged */
+    bool turned_on;             /* the work being done does that, and it was logged */
+    uint64_t paused_registers;  /* digest when the machine was paused */
 } RecorderVcpu;
 
 static inline void recorder_count(RecorderVcpu *v, RecorderCounterIndex counter)

@@ -395,6 +395,19 @@ static inline bool recorder_ignores_tlbi(void)
     return recorder_active();
 }
 
+/* Work that was queued for a vCPU is done, in its thread, between two steps. */
+void recorder_work_slow(CPUState *cpu, run_on_cpu_func function, run_on_cpu_data data);
+
+static inline void recorder_work(CPUState *cpu, run_on_cpu_func function,
+                                 run_on_cpu_data data)
+{
+    if (recorder_recording()) {
+        recorder_work_slow(cpu, function, data);
+    } else {
+        function(cpu, data);
+    }
+}
+
 /* The machine is about to be reset: a recording ends before that. */
 void recorder_system_reset(void);
 

@@ -186,6 +186,7 @@ static void attach_vcpu(CPUState *cpu, run_on_cpu_data data)
     v->tables = recorder_tables_new();
     v->code_pages_size = recorder_ram.size >> SPHERE_PAGE_SHIFT >> 3;
     v->code_pages = g_malloc0(v->code_pages_size);
+    v->paused_registers = recorder_register_digest(cpu);
     recorder_vcpu_attach(cpu, v);
 }
 
@@ -472,8 +473,26 @@ void recorder_system_reset(void)
     }
 }
 
+/* Memory that a debugger writes is recorded as DMA; registers are not. */
+static void check_paused_registers(bool running)
+{
+    CPUState *cpu;
+
+    CPU_FOREACH(cpu) {
+        uint64_t registers = recorder_register_digest(cpu);
+
+        if (running && registers != cpu->recorder->paused_registers) {
+            recorder_fail("registers were changed while the guest was paused");
+        }
+        cpu->recorder->paused_registers = registers;
+    }
+}
+
 static void vm_state_changed(void *opaque, bool running, RunState state)
 {
+    if (recorder_recording()) {
+        check_paused_registers(running);
+    }
     if (!running && recorder_replaying()) {
         player_finish();
     }

@@ -229,6 +229,28 @@ void recorder_fetch_wrote_slow(CPUState *cpu, const void *host)
     }
 }
 
+/*
+ * Nothing of what is queued for a vCPU (flushes, breakpoints, statistics) may change
+ * what the guest sees, for it comes at any time.  There is no list of functions
+ * that do: whatever it was, it shows.  Only to be turned on is an event.
+ */
+void recorder_work_slow(CPUState *cpu, run_on_cpu_func function, run_on_cpu_data data)
+{
+    RecorderVcpu *v = cpu->recorder;
+    uint64_t before = recorder_register_digest(cpu);
+
+    v->turned_on = false;
+    function(cpu, data);
+    if (!recorder_recording()) {
+        return;
+    }
+    if (v->turned_on) {
+        v->paused_registers = recorder_register_digest(cpu);
+    } else if (recorder_register_digest(cpu) != before) {
+        recorder_fail("QEMU itself changed registers of vCPU %d", cpu->cpu_index);
+    }
+}
+
 void recorder_wake_slow(CPUState *cpu)
 {
     recorder_count(cpu->recorder, RECORDER_COUNT_WAKE_UPS);
@@ -251,6 +273,7 @@ void recorder_turned_on_slow(CPUState *cpu, uint64_t entry, uint64_t context, in
         recorder_step_slow(cpu);
         recorder_leave_running(cpu, false);
     }
+    v->turned_on = true;
     v->base = recorder_position(cpu);
     v->granted = cpu->neg.icount_decr.u16.low = 0;
 }

@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import sys
 import time
 
@@ -82,10 +83,10 @@ def save_ram(qmp, name, size):
 @test
 def ram_is_the_same_byte_for_byte():
     mem = 128
-    directory, socket = place("ram"), os.path.join(TOP, "qmp,1")
-    process = start("record", "-o", directory, "--qmp", socket, "--mem", str(mem),
+    directory, path = place("ram"), os.path.join(TOP, "qmp,1")
+    process = start("record", "-o", directory, "--qmp", path, "--mem", str(mem),
                     "--run", "while :; do date; done")
-    qmp = Qmp(socket, process)
+    qmp = Qmp(path, process)
     wait_for_console(b"reprise: begin", process)
     check(qmp("recorder-stop", pause=True) == {"return": {}}, "recorder-stop")
     recorded = save_ram(qmp, "recorded.ram", mem << 20)
@@ -93,11 +94,11 @@ def ram_is_the_same_byte_for_byte():
     end(process)
     qmp.close()
 
-    process = start("replay", directory, "--pause-at-end", "--qmp", socket)
+    process = start("replay", directory, "--pause-at-end", "--qmp", path)
     lines = [process.stderr.readline() for _ in range(2)]
     check("replayed identically" in lines[0], lines)
-    check("paused at the end" in lines[1] and socket in lines[1], lines)
-    qmp = Qmp(socket, process)
+    check("paused at the end" in lines[1] and path in lines[1], lines)
+    qmp = Qmp(path, process)
     check(qmp("query-status")["return"]["running"] is False, "it runs")
     replayed = save_ram(qmp, "replayed.ram", mem << 20)
     check(process.poll() is None, "it did not wait")
@@ -111,10 +112,10 @@ def ram_is_the_same_byte_for_byte():
 
 @test
 def a_running_guest_is_recorded_again_and_again():
-    socket = os.path.join(TOP, "qmp")
-    process = start("record", "-o", place("again-0"), "--qmp", socket,
+    path = os.path.join(TOP, "qmp")
+    process = start("record", "-o", place("again-0"), "--qmp", path,
                     "--run", "while :; do date; done")
-    qmp = Qmp(socket, process)
+    qmp = Qmp(path, process)
     wait_for_console(b"reprise: begin", process)
     for i in (1, 2):
         check(qmp("recorder-stop") == {"return": {}}, "recorder-stop")
@@ -132,6 +133,30 @@ def a_running_guest_is_recorded_again_and_again():
 
 
 # --- what ends early ------------------------------------------------------------------
+
+@test
+def a_debugger_that_changes_registers_ends_the_recording():
+    path = os.path.join(TOP, "qmp")
+    process = start("record", "-o", place("debugger"), "--qmp", path,
+                    "--run", "while :; do date; done")
+    qmp = Qmp(path, process)
+    wait_for_console(b"reprise: begin", process)
+    qmp("human-monitor-command", **{"command-line": f"gdbserver unix:{TOP}/gdb,server=on,wait=off"})
+    with socket.socket(socket.AF_UNIX) as gdb:
+        gdb.connect(f"{TOP}/gdb")                               # this stops the guest
+        for packet in ("P1=0102030405060708", "D"):             # write x1, go on
+            gdb.sendall(f"${packet}#{sum(packet.encode()) % 256:02x}".encode())
+            answer = b""
+            while not answer.endswith(b"$OK#9a"):
+                answer += gdb.recv(1)
+                check(b"$E" not in answer, f"{packet}: {answer}")
+            gdb.sendall(b"+")
+    while qmp("query-recorder")["return"]["state"] == "recording":
+        time.sleep(0.02)
+    qmp("quit")
+    check("registers were changed while the guest was paused" in one_line(end(process, 1)), "?")
+    qmp.close()
+
 
 def replay_to_the_cut(directory, shown, at_least):
     """It replays; at least this much of what was shown is shown again."""
