@@ -37,7 +37,7 @@ def it_replays_identically():
     check(line.startswith("reprise: replayed identically: ") and " steps in " in line, line)
 
 
-@test_each(["tb-size=8", "tb-size=512", "one-insn-per-tb=on"])
+@test_each(["tb-size=8", "tb-size=512", "one-insn-per-tb=on", "x-tlb-bits=6", "x-tlb-bits=16"])
 def caches_do_not_matter(option):
     directory, output, _ = hello()
     shown, _ = replay(directory, "--", "-accel", f"tcg,thread=multi,{option}")

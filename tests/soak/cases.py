@@ -175,6 +175,8 @@ def all_cases():
         ("variant-tb-size-8", variant("tb-size=8")),
         ("variant-tb-size-512", variant("tb-size=512")),
         ("variant-one-insn", variant("one-insn-per-tb=on")),
+        ("variant-tlb-64", variant("x-tlb-bits=6")),
+        ("variant-tlb-65536", variant("x-tlb-bits=16")),
     ]
     cases += [(f"stress-{name}", stress(name, False)) for name in STRESSORS]
     cases += [(f"stress-{name}", stress(name, True)) for name in DISK_STRESSORS]
