@@ -17,7 +17,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
 import recording
-from harness import TOP, check, run, test, test_each
+from harness import BIN, TOP, check, run, test, test_each
 from recording import (console, emulator_of, end, place, record, replay, start,
                        wait_for_console)
 
@@ -128,6 +128,33 @@ def network_replays_identically():
 @test_each(["virt,gic-version=3,its=off"])
 def machine_replays_identically(machine):
     cycle("machine", "forkstorm -n 5", changes=(("virt", machine),))
+
+
+BARE_TESTS = ["flags", "attributes", "random", "waits", "copies", "vector-code", "interrupts"]
+
+
+@functools.lru_cache
+def bare_guest():
+    path = os.path.join(recording.TOP, "bare")
+    run("aarch64-linux-gnu-gcc", "-O1", "-ffreestanding", "-nostdlib", "-static", "-no-pie",
+        "-mgeneral-regs-only", "-Wall", "-Wextra", "-Werror", "-Wl,-Ttext=0x40200000",
+        "-Wl,--build-id=none", f"{TOP}/tests/guest/bare/bare.c", "-o", path)
+    return path
+
+
+@test_each(["cortex-a72", "cortex-a76", "max"])
+def bare_guest_replays_identically(cpu):
+    """Page walks that write, memory attributes, instructions of newer CPUs, under interrupts."""
+    directory = place("bare-guest")
+    recorded, _ = record(directory, "--", f"{BIN}/qemu-system-aarch64", "-nodefaults", "-m", "128",
+                         "-machine", "virt,gic-version=2", "-cpu", f"{cpu},pmu=off",
+                         "-display", "none", "-serial", "stdio", "-kernel", bare_guest())
+    lines = recorded.decode().splitlines()
+    check([line.split()[0] for line in lines] == BARE_TESTS, recorded)
+    check(not any("bad" in line for line in lines), recorded)
+    for cache in ("x-tlb-bits=6", "x-tlb-bits=14", "one-insn-per-tb=on"):
+        replayed, _ = replay(directory, "--", "-accel", f"tcg,thread=multi,{cache}")
+        check(replayed == recorded, f"{cache}: recorded:\n{recorded}\nreplayed:\n{replayed}")
 
 
 # The last: what is not the default must be so in the replay, too.

@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * A guest without an operating system: what Linux does not do, or not often
+ * enough, while timer interrupts come all the time.
+ *
+ * Each test folds what it sees into a number, and so does each interrupt, with
+ * the place where it came: the numbers differ from run to run, and a replay that
+ * prints the same ones was exact.  `NAME bad` instead says that a rule
+ * was broken already in this run.
+ *
+ * For machine virt with GICv2: `-kernel` of this, linked at 0x40200000.  EL1, 4 KiB
+ * pages, all of it mapped to itself.
+ */
+#include <stdbool.h>
+#include <stdint.h>
+
+#define UART ((volatile uint32_t *)0x09000000)
+#define GICD ((volatile uint32_t *)0x08000000)
+#define GICC ((volatile uint32_t *)0x08010000)
+#define TIMER_INTERRUPT 27
+
+#define PAGE        4096
+#define RAM         0x40000000ul
+#define BLOCK       0x00200000ul        /* of which the first after RAM + BLOCK has pages */
+
+#define PTE_PAGE    3ul
+#define PTE_BLOCK   1ul
+#define PTE_ATTR(n) ((uint64_t)(n) << 2)
+#define PTE_RO      (1ul << 7)
+#define PTE_INNER   (3ul << 8)
+#define PTE_AF      (1ul << 10)
+#define PTE_DBM     (1ul << 51)
+#define NORMAL      (PTE_ATTR(1) | PTE_INNER)
+
+#define MAIR        0x4400ff00ul        /* 0: device, 1: normal, 3: normal, not cached */
+#define MAIR_DEVICE 0x0400ff00ul        /* 3: device */
+
+
+#define read_sysreg(name) ({                                    \
+    uint64_t value_;                                            \
+    asm volatile("mrs %0, " name : "=r"(value_) : : "memory");  \
+    value_;                                                     \
+})
+#define write_sysreg(name, value) \
+    asm volatile("msr " name ", %0; isb" : : "r"((uint64_t)(value)) : "memory")
+
+static uint64_t level1[512] __attribute__((aligned(PAGE)));
+static uint64_t level2[512] __attribute__((aligned(PAGE)));
+static volatile uint64_t level3[512] __attribute__((aligned(PAGE)));
+static uint8_t stack[16 * PAGE] __attribute__((aligned(PAGE), used));
+
+/* Above all that: a block with pages for the tests to play with, and a buffer. */
+#define PLAY        (RAM + 8 * BLOCK)
+#define BUFFER      (RAM + 16 * BLOCK)
+#define BUFFER_SIZE (2 * BLOCK)
+
+static volatile uint64_t *watched;      /* a word that interrupts look at, too */
+static volatile uint64_t digest, interrupts, faults;
+
+static uint64_t mix(uint64_t digest, uint64_t value)
+{
+    digest = (digest ^ value) * 0x9e3779b97f4a7c15ul;
+    return digest ^ digest >> 32;
+}
+
+/* Interrupts come every 20 us. */
+static uint64_t ticks(void)
+{
+    return read_sysreg("cntfrq_el0") / 50000;
+}
+
+static void arm_timer(void)
+{
+    write_sysreg("cntv_tval_el0", ticks());
+    write_sysreg("cntv_ctl_el0", 1);
+}
+
+/* --- exceptions ------------------------------------------------------------------ */
+
+asm(".balign 2048\n"
+    "vectors:\n"
+    ".org vectors + 0x200\n"
+    "    stp x0, x1, [sp, #-192]!\n"
+    "    mov x0, #0\n"
+    "    b entry\n"
+    ".org vectors + 0x280\n"
+    "    stp x0, x1, [sp, #-192]!\n"
+    "    mov x0, #1\n"
+    "    b entry\n"
+    ".org vectors + 0x800\n"
+    "entry:\n"
+    "    stp x2, x3, [sp, #16]\n   stp x4, x5, [sp, #32]\n   stp x6, x7, [sp, #48]\n"
+    "    stp x8, x9, [sp, #64]\n   stp x10, x11, [sp, #80]\n stp x12, x13, [sp, #96]\n"
+    "    stp x14, x15, [sp, #112]\n stp x16, x17, [sp, #128]\n stp x18, x19, [sp, #144]\n"
+    "    stp x29, x30, [sp, #160]\n"
+    "    bl exception\n"
+    "    ldp x2, x3, [sp, #16]\n   ldp x4, x5, [sp, #32]\n   ldp x6, x7, [sp, #48]\n"
+    "    ldp x8, x9, [sp, #64]\n   ldp x10, x11, [sp, #80]\n ldp x12, x13, [sp, #96]\n"
+    "    ldp x14, x15, [sp, #112]\n ldp x16, x17, [sp, #128]\n ldp x18, x19, [sp, #144]\n"
+    "    ldp x29, x30, [sp, #160]\n"
+    "    ldp x0, x1, [sp], #192\n"
+    "    eret\n");
+
+/* A fault is counted, and the instruction skipped. */
+void __attribute__((used)) exception(bool is_interrupt)
+{
+    uint64_t from = read_sysreg("elr_el1");
+
+    if (is_interrupt) {
+        uint32_t id = GICC[3];
+
+        interrupts++;
+        digest = mix(digest, from);
+        digest = mix(digest, watched ? *watched : 0);
+        arm_timer();
+        GICC[4] = id;
+    } else {
+        faults++;
+        digest = mix(digest, read_sysreg("esr_el1"));
+        write_sysreg("elr_el1", from + 4);
+    }
+}
+
+static void start_interrupts(void)
+{
+    extern char vectors[];
+
+    write_sysreg("vbar_el1", (uint64_t)vectors);
+    GICD[0] = 1;
+    GICD[0x100 / 4] = 1u << TIMER_INTERRUPT;
+    GICC[1] = 0xff;
+    GICC[0] = 1;
+    arm_timer();
+    asm volatile("msr daifclr, #2");
+}
+
+static void start_mmu(void)
+{
+    level1[0] = PTE_BLOCK | PTE_ATTR(0) | PTE_AF;
+    level1[1] = (uint64_t)level2 | PTE_PAGE;
+    for (unsigned i = 0; i < 512; i++) {
+        level2[i] = (RAM + i * BLOCK) | PTE_BLOCK | NORMAL | PTE_AF;
+        level3[i] = (PLAY + i * PAGE) | PTE_PAGE | NORMAL | PTE_AF;
+    }
+    level2[(PLAY - RAM) / BLOCK] = (uint64_t)level3 | PTE_PAGE;
+    write_sysreg("mair_el1", MAIR);
+    /* 39 bits, no TTBR1; HA and HD, which only some CPU models know. */
+    write_sysreg("tcr_el1", 25 | 1ul << 23 | 2ul << 32 | 1ul << 39 | 1ul << 40);
+    write_sysreg("ttbr0_el1", (uint64_t)level1);
+    write_sysreg("sctlr_el1", read_sysreg("sctlr_el1") | 1 | 1 << 2 | 1 << 12);
+}
+
+/* --- console ---------------------------------------------------------------------- */
+
+static void say(const char *text)
+{
+    while (*text) {
+        *UART = *text++;
+    }
+}
+
+static void report(const char *name, bool good)
+{
+    say(name);
+    if (good) {
+        say(" ");
+        for (int shift = 60; shift >= 0; shift -= 4) {
+            *UART = "0123456789abcdef"[digest >> shift & 15];
+        }
+    } else {
+        say(" bad");
+    }
+    say("\r\n");
+}
+
+/* --- tests ------------------------------------------------------------------------ */
+
+static void change(volatile uint64_t *pte, uint64_t value)
+{
+    *pte = value;
+    asm volatile("dsb ish; tlbi vmalle1; dsb ish; isb" : : : "memory");
+}
+
+static void clean_code(void)
+{
+    asm volatile("dsb ish; ic iallu; dsb ish; isb" : : : "memory");
+}
+
+#define RET         0xd65f03c0u
+#define MOV_X0(n)   (0xd2800000u | (n) << 5)
+
+/* Access flags and dirty states that walks set, while interrupts look at them. */
+static void test_flags(void)
+{
+    bool has = (read_sysreg("id_aa64mmfr1_el1") & 15) == 2;
+    volatile uint32_t *code = (uint32_t *)PLAY;
+    volatile uint64_t *data = (uint64_t *)(PLAY + PAGE);
+    void (*call)(void) = (void *)PLAY;
+    uint64_t code_pte = level3[0], data_pte = level3[1];
+    bool good = true;
+
+    code[0] = RET;
+    clean_code();
+    watched = &level3[0];
+    for (int i = 0; has && i < 20000; i++) {
+        change(&level3[0], code_pte & ~PTE_AF);
+        call();
+        good &= level3[0] == code_pte;
+    }
+    watched = &level3[1];
+    for (int i = 0; has && i < 20000; i++) {
+        change(&level3[1], (data_pte & ~PTE_AF) | PTE_DBM | PTE_RO);
+        digest = mix(digest, *data);
+        good &= level3[1] == (data_pte | PTE_DBM | PTE_RO);
+        *data = i;
+        good &= level3[1] == (data_pte | PTE_DBM);
+    }
+    watched = 0;
+    change(&level3[1], data_pte);
+    report("flags", good);
+}
+
+/*
+ * Whether an unaligned access faults because this is a device now.  (With one vCPU
+ * QEMU lets it pass.)
+ */
+static void test_attributes(void)
+{
+    uint64_t pte = level3[2];
+
+    change(&level3[2], (pte & ~PTE_ATTR(7)) | PTE_ATTR(3));
+    for (int i = 0; i < 2000; i++) {
+        write_sysreg("mair_el1", MAIR);
+        digest = mix(digest, *(volatile uint32_t *)(PLAY + 2 * PAGE + 1));
+        write_sysreg("mair_el1", MAIR_DEVICE);
+        asm volatile("ldr w0, [%0]" : : "r"(PLAY + 2 * PAGE + 1) : "x0");
+        digest = mix(digest, faults);
+    }
+    write_sysreg("mair_el1", MAIR);
+    change(&level3[2], pte);
+    report("attributes", true);
+}
+
+static void test_random(void)
+{
+    bool has = read_sysreg("id_aa64isar0_el1") >> 60;
+    uint64_t value, failed;
+    bool good = true;
+
+    for (int i = 0; has && i < 1000; i++) {
+        asm volatile("cmp xzr, xzr; mrs %0, s3_3_c2_c4_0; cset %1, eq"      /* RNDR */
+                     : "=r"(value), "=r"(failed) : : "cc");
+        digest = mix(digest, value);
+        good &= !failed;
+    }
+    report("random", good);
+}
+
+/* WFIT: until an interrupt comes, or a time, whatever is first. */
+static void test_waits(void)
+{
+    bool has = (read_sysreg("id_aa64isar2_el1") & 15) == 2;
+
+    for (int i = 0; has && i < 500; i++) {
+        uint64_t until = read_sysreg("cntvct_el0") + i * ticks() / 250;
+
+        asm volatile("mov x0, %0; .inst 0xd5031020" : : "r"(until) : "x0", "memory");
+        digest = mix(digest, read_sysreg("cntvct_el0") >= until);
+    }
+    report("waits", true);
+}
+
+/* SETP, SETM, SETE; CPYP, CPYM, CPYE: interrupts see how far they are. */
+static void test_copies(void)
+{
+    bool has = read_sysreg("id_aa64isar2_el1") >> 16 & 15;
+    const uint64_t half = BUFFER_SIZE / 2;
+    bool good = true;
+
+    for (int i = 0; has && i < 20; i++) {
+        register uint64_t to asm("x0") = BUFFER, size asm("x1") = half, value asm("x2") = i + 1;
+
+        watched = (uint64_t *)(BUFFER + half / 2);
+        asm volatile(".inst 0x19c20420; .inst 0x19c24420; .inst 0x19c28420"
+                     : "+r"(to), "+r"(size) : "r"(value) : "cc", "memory");
+        register uint64_t to2 asm("x0") = BUFFER + half, from asm("x1") = BUFFER,
+                          size2 asm("x2") = half;
+        watched = (uint64_t *)(BUFFER + half + half / 2);
+        asm volatile(".inst 0x1d010440; .inst 0x1d410440; .inst 0x1d810440"
+                     : "+r"(to2), "+r"(from), "+r"(size2) : : "cc", "memory");
+        good &= *(uint64_t *)(BUFFER + BUFFER_SIZE - 8) == 0x0101010101010101ul * (i + 1);
+    }
+    watched = 0;
+    report("copies", good);
+}
+
+/* Code that a vector store writes, of which it is not the first part. */
+static void test_vector_code(void)
+{
+    bool has = read_sysreg("id_aa64pfr0_el1") >> 32 & 15;
+    uint32_t new_code[4] = { RET, RET, 0, RET };
+    uint64_t (*call)(void) = (void *)(PLAY + 8);
+    bool good = true;
+
+    if (has) {
+        write_sysreg("cpacr_el1", 0x330000);
+    }
+    for (int i = 0; has && i < 1000; i++) {
+        new_code[2] = MOV_X0(i);
+        asm volatile("mov x0, %0; mov x1, %1\n"
+                     ".inst 0x2518e120\n"       /* ptrue p0.b, vl16 */
+                     ".inst 0xa400a000\n"       /* ld1b {z0.b}, p0/z, [x0] */
+                     ".inst 0xe400e020\n"       /* st1b {z0.b}, p0, [x1] */
+                     : : "r"(new_code), "r"(PLAY) : "x0", "x1", "memory");
+        clean_code();
+        good &= call() == (uint64_t)i;
+    }
+    report("vector-code", good);
+}
+
+void __attribute__((used)) run(void)
+{
+    start_mmu();
+    start_interrupts();
+    test_flags();
+    test_attributes();
+    test_random();
+    test_waits();
+    test_copies();
+    test_vector_code();
+    digest = interrupts;
+    report("interrupts", interrupts > 10);
+    /* PSCI SYSTEM_OFF */
+    asm volatile("mov x0, %0; hvc #0" : : "r"(0x84000008ul) : "x0");
+}
+
+asm(".section .text.start, \"ax\"\n"
+    ".globl _start\n"
+    "_start:\n"
+    "    adrp x0, stack + 65536\n"
+    "    add x0, x0, :lo12:stack + 65536\n"
+    "    mov sp, x0\n"
+    "    b run\n");
