@@ -5,6 +5,7 @@ One vCPU so far.  What replay checks itself (register digests, store hashes, RAM
 digest) it reports by its exit status; the console is compared here.
 """
 
+import base64
 import functools
 import http.server
 import os
@@ -16,6 +17,7 @@ import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
+import arm32_program
 import recording
 from harness import BIN, TOP, check, run, test, test_each
 from recording import (console, emulator_of, end, place, record, replay, start,
@@ -166,6 +168,12 @@ CPUS = ["cortex-a57,pmu=off", "cortex-a76,pmu=off", "neoverse-n1,pmu=off",
 def cpu_model_replays_identically(cpu):
     cycle("cpu", "forkstorm -n 5", changes=(("cortex-a72,pmu=off", cpu),))
 
+
+@test
+def a_32_bit_program_replays_identically():
+    program = base64.b64encode(arm32_program.elf()).decode()
+    console = cycle("arm32", f"echo {program} | base64 -d >/tmp/a && chmod +x /tmp/a && /tmp/a")
+    check(f"\n{arm32_program.RESULT}\r" in console, console)
 
 
 recording.main()
