@@ -103,6 +103,33 @@ def random_numbers_replay_identically():
     cycle("rng", "dd if=/dev/hwrng bs=32 count=4 2>/dev/null | md5sum", "-device", "virtio-rng-pci")
 
 
+@test_each(["pci", "device"])
+def console_replays_identically(bus):
+    """A virtio console, both ways; its input is gone in the replay."""
+    typed, shown = (os.path.join(recording.TOP, name) for name in ("typed", "shown"))
+    with open(typed, "w") as file:
+        for _ in range(300):
+            print(os.urandom(30).hex(), file=file)
+    digest = run("md5sum", typed).stdout.split()[0]
+    console = cycle(f"console-{bus}",
+                    "exec 3<>/dev/hvc0; stty raw -echo <&3; echo said >&3; "
+                    "head -n 300 <&3 | md5sum",
+                    "-chardev", f"file,id=c,path={shown},input-path={typed}",
+                    "-device", f"virtio-serial-{bus}", "-device", "virtconsole,chardev=c")
+    check(digest in console, console)
+    with open(shown, "rb") as file:
+        check(b"said" in file.read(), "it said nothing")
+    os.remove(typed)
+
+
+@test
+def fw_cfg_dma_replays_identically():
+    """Linux tells the host where its crash notes are, by DMA of the device fw_cfg."""
+    cycle("fw_cfg", "ls /sys/firmware/qemu_fw_cfg/by_name/etc/vmcoreinfo", "-device", "vmcoreinfo")
+    dump = run(recording.REPRISE, "dump", os.path.join(recording.TOP, "fw_cfg"), "--dma").stdout
+    check("dma-write" in dump, f"there was no DMA:\n{dump}")
+
+
 @test
 def network_replays_identically():
     """A file comes from a server on this host, which is gone in the replay."""
