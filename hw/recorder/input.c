@@ -75,6 +75,10 @@ MemTxResult recorder_device_store(CPUState *cpu, MemoryRegion *mr, hwaddr offset
         player_console_store(address, value);
         return player_take_if_due(cpu, LOG_EVENT_STORE_RESULT, &logged) ? logged : MEMTX_OK;
     }
+    if (mr->rom_device) {
+        /* It is read as memory, which no device of a replay would change. */
+        recorder_fail("the guest writes to %s", memory_region_name(mr));
+    }
     recorder_safe_in_insn(cpu);
     result = memory_region_dispatch_write(mr, offset, value, op, attrs);
     recorder_running(cpu);

@@ -13,6 +13,7 @@
 #include "hw/sysbus.h"
 #include "qapi/error.h"
 #include "qapi/qapi-events-recorder.h"
+#include "semihosting/semihost.h"
 #include "system/runstate.h"
 #include "system/tcg.h"
 #include "tcg/startup.h"
@@ -40,7 +41,9 @@ static struct {
  * Devices that reach guest memory are refused unless they are known to do it
  * through the address space alone (hook map, B.2).
  */
-static const char *const reaches_memory[] = { "virtio-device", "pci-device", "arm-gicv3-its-common" };
+static const char *const reaches_memory[] = {
+    "virtio-device", "pci-device", "arm-gicv3-its-common", "pc-dimm",
+};
 static const char *const known[] = {
     "virtio-blk-device", "virtio-net-device", "virtio-rng-device", "virtio-serial-device",
     "virtio-blk-pci", "virtio-net-pci", "virtio-rng-pci", "virtio-serial-pci",
@@ -74,6 +77,35 @@ static int find_objection(Object *object, void *opaque)
     return 1;
 }
 
+static bool has_flash_drive(MachineState *machine)
+{
+    g_autofree char *code = object_property_get_str(OBJECT(machine), "pflash0", NULL);
+    g_autofree char *data = object_property_get_str(OBJECT(machine), "pflash1", NULL);
+
+    return (code && *code) || (data && *data);
+}
+
+/* What stands in the way, in words that follow "a guest with"; NULL if nothing does. */
+static char *machine_objection(MachineState *machine)
+{
+    char *objection = NULL;
+
+    if (machine->firmware || has_flash_drive(machine)) {
+        return g_strdup("firmware in flash (-bios, -drive if=pflash) so far: boot with -kernel");
+    }
+    if (semihosting_enabled(false)) {
+        return g_strdup("semihosting (leave -semihosting away)");
+    }
+    if (!memory_region_is_ram(machine->ram)) {
+        return g_strdup("memory in several parts (-numa)");
+    }
+    objection = recorder_cpu_objection(first_cpu, machine->smp.cpus > 1);
+    if (!objection) {
+        object_child_foreach_recursive(object_get_root(), find_objection, &objection);
+    }
+    return objection;
+}
+
 static bool can_record(Error **errp)
 {
     MachineState *machine = MACHINE(qdev_get_machine());
@@ -97,14 +129,7 @@ static bool can_record(Error **errp)
         error_setg(errp, "cannot record several vCPUs that share a thread (-accel tcg,thread=multi)");
         return false;
     }
-    if (machine->firmware) {
-        error_setg(errp, "cannot record a guest with firmware in flash (-bios) so far: boot with -kernel");
-        return false;
-    }
-    objection = recorder_cpu_objection(first_cpu, machine->smp.cpus > 1);
-    if (!objection) {
-        object_child_foreach_recursive(object_get_root(), find_objection, &objection);
-    }
+    objection = machine_objection(machine);
     if (objection) {
         error_setg(errp, "cannot record a guest with %s", objection);
         return false;

@@ -135,6 +135,13 @@ def a_running_guest_is_recorded_again_and_again():
 # --- what ends early ------------------------------------------------------------------
 
 @test
+def a_guest_that_writes_to_flash_ends_the_recording():
+    directory = place("flash")
+    _, line = record(directory, "--run", "devmem 0x1000 8 0; echo on", status=1)
+    check("the guest writes to virt.flash0" in line, line)
+
+
+@test
 def a_debugger_that_changes_registers_ends_the_recording():
     path = os.path.join(TOP, "qmp")
     process = start("record", "-o", place("debugger"), "--qmp", path,

@@ -14,6 +14,10 @@ from recording import (REPRISE, TOP, change_manifest, copy_of_hello, main, need,
 QEMU = ["--", "qemu-system-aarch64", "-machine", "virt", "-nodefaults", "-display", "none"]
 CPU = ["-cpu", "cortex-a72,pmu=off"]
 
+FLASH = os.path.join(TOP, "flash")
+with open(FLASH, "wb") as flash:
+    flash.truncate(64 << 20)
+
 
 # --- what cannot be recorded ----------------------------------------------------------
 
@@ -24,8 +28,17 @@ CANNOT_RECORD = {
     "no such guest": (["--arch", "mips", "--run", "true"], "'mips'"),
     "a balloon": ([*QEMU, *CPU, "-device", "virtio-balloon-pci,id=fat"], "virtio-balloon"),
     "a PMU": ([*QEMU, "-cpu", "cortex-a72"], "pmu=off"),
+    "a hypervisor": ([*QEMU, *CPU, "-machine", "virtualization=on"], "virtualization=off"),
+    "a secure world": ([*QEMU, *CPU, "-machine", "secure=on"], "secure=off"),
+    "memory tags": ([*QEMU, "-cpu", "max,pmu=off", "-machine", "mte=on"], "mte=off"),
+    "an ITS": ([*QEMU, *CPU, "-machine", "gic-version=3"], "its=off"),
+    "semihosting": ([*QEMU, *CPU, "-semihosting"], "semihosting"),
+    "memory in parts": ([*QEMU, *CPU, "-m", "64", "-object", "memory-backend-ram,id=m,size=64M",
+                         "-numa", "node,memdev=m"], "-numa"),
     "a machine": ([*QEMU, *CPU, "-machine", "raspi3b"], "raspi3b"),
     "firmware": ([*QEMU, *CPU, "-bios", "/dev/null"], "firmware"),
+    "firmware on a drive": ([*QEMU, *CPU, "-drive", f"if=pflash,format=raw,file={FLASH}"],
+                            "firmware"),
     "a bad option": ([*QEMU, "-nonsense"], "-nonsense"),
     "no QEMU": (["--", "qemu-nothing"], "qemu-nothing"),
     "something else": (["--", "true"], "status 0"),
