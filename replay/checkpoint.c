@@ -69,6 +69,15 @@ static bool load_ram(const char *directory, Error **errp)
     return true;
 }
 
+/* Registers fail to load for one of two reasons; QEMU's own codes do not tell them apart. */
+static const char *why_not(bool write, int failed, int file_error)
+{
+    if (write) {
+        return strerror(failed < 0 ? -failed : EIO);
+    }
+    return file_error ? "it is truncated" : "it does not fit this CPU model";
+}
+
 /* Run @fn on the file @name of the checkpoint. */
 static bool with_file(const char *directory, const char *name, bool write, StateFn *fn,
                       Error **errp)
@@ -76,7 +85,7 @@ static bool with_file(const char *directory, const char *name, bool write, State
     g_autofree char *path = g_build_filename(directory, name, NULL);
     QIOChannelFile *channel;
     QEMUFile *file;
-    int failed;
+    int failed, file_error;
 
     channel = qio_channel_file_new_path(path, write ? O_WRONLY | O_CREAT | O_EXCL : O_RDONLY,
                                         0644, errp);
@@ -87,12 +96,13 @@ static bool with_file(const char *directory, const char *name, bool write, State
                  : qemu_file_new_input(QIO_CHANNEL(channel));
     object_unref(OBJECT(channel));
     failed = fn(file);
-    if (qemu_fclose(file) < 0) {
-        failed = -EIO;
+    file_error = qemu_file_get_error(file);
+    if (qemu_fclose(file) < 0 || file_error) {
+        failed = failed ?: file_error ?: -EIO;
     }
     if (failed) {
         error_setg(errp, "cannot %s %s: %s", write ? "write" : "use", path,
-                   strerror(failed < 0 ? -failed : EIO));
+                   why_not(write, failed, file_error));
         return false;
     }
     return true;

@@ -132,7 +132,10 @@ CANNOT_REPLAY = {
     "damaged RAM": (overwrite("checkpoint-0/ram"), "checkpoint-0/ram"),
     "truncated RAM": (truncate("checkpoint-0/ram"), "checkpoint-0/ram"),
     "no registers": (lambda d: os.unlink(f"{d}/checkpoint-0/cpus"), "checkpoint-0/cpus"),
-    "truncated registers": (truncate("checkpoint-0/cpus"), "checkpoint-0/cpus"),
+    "truncated registers": (truncate("checkpoint-0/cpus"), "checkpoint-0/cpus: it is truncated"),
+    "another CPU": (lambda d: change_manifest(d, "cpu", "cortex-a57,pmu=off"),
+                    "checkpoint-0/cpus: it does not fit this CPU model"),
+    "other properties": (lambda d: change_manifest(d, "cpu", "cortex-a72"), "CPU model"),
 }
 
 
