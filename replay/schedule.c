@@ -5,6 +5,7 @@
  * by who waited for that one: arcs that were left out as implied stay valid.
  * A waiter says what it wants before it looks at the position for the last time,
  * and a publisher looks at what is wanted after it has published (full barriers).
+ * A turn is passed on with release as well.
  */
 #include "replay/schedule.h"
 
@@ -16,12 +17,15 @@ typedef struct Stream {
     Position reached;           /* atomic */
     unsigned waits_for;         /* under the lock; itself: for nothing */
     Position wants;             /* atomic; 0: nothing */
+    bool ended;                 /* under the lock */
 } Stream;
 
 struct Schedule {
     const ScheduleOps *ops;
     unsigned n_streams;
     unsigned n_waiting;         /* atomic */
+    unsigned n_turns;           /* vCPUs that take turns; 0: they do not */
+    unsigned turn;              /* atomic: whose */
     GMutex lock;
     GCond published;
     Stream stream[];
@@ -97,10 +101,67 @@ static bool reached(Schedule *schedule, unsigned stream, Position position)
     return schedule_reached(schedule, stream) >= position;
 }
 
+/* --- turns ------------------------------------------------------------------- */
+
+void schedule_take_turns(Schedule *schedule, unsigned n_vcpus)
+{
+    schedule->n_turns = n_vcpus;
+}
+
+static bool has_turn(Schedule *schedule, unsigned vcpu)
+{
+    return !schedule->n_turns || __atomic_load_n(&schedule->turn, __ATOMIC_ACQUIRE) == vcpu;
+}
+
+static void pass_turn(Schedule *schedule, unsigned to)
+{
+    if (schedule->n_turns) {
+        g_mutex_lock(&schedule->lock);
+        __atomic_store_n(&schedule->turn, to, __ATOMIC_RELEASE);
+        g_cond_broadcast(&schedule->published);
+        g_mutex_unlock(&schedule->lock);
+    }
+}
+
+bool schedule_turn(Schedule *schedule, unsigned vcpu)
+{
+    while (!has_turn(schedule, vcpu) && !schedule->ops->interrupted(vcpu)) {
+        g_mutex_lock(&schedule->lock);
+        if (!has_turn(schedule, vcpu)) {
+            g_cond_wait_until(&schedule->published, &schedule->lock,
+                              g_get_monotonic_time() + NAP_US);
+        }
+        g_mutex_unlock(&schedule->lock);
+    }
+    return has_turn(schedule, vcpu);
+}
+
+/* The others can all go on, or wait for one that can. */
+void schedule_end(Schedule *schedule, unsigned vcpu)
+{
+    unsigned next = 0;
+
+    g_mutex_lock(&schedule->lock);
+    schedule->stream[vcpu].ended = true;
+    while (next < schedule->n_turns && schedule->stream[next].ended) {
+        next++;
+    }
+    g_mutex_unlock(&schedule->lock);
+    if (has_turn(schedule, vcpu) && next < schedule->n_turns) {
+        pass_turn(schedule, next);
+    }
+}
+
 bool schedule_wait(Schedule *schedule, unsigned waiter, unsigned stream, Position position)
 {
     int64_t since;
 
+    while (schedule->n_turns && !reached(schedule, stream, position)) {
+        pass_turn(schedule, stream);
+        if (!schedule_turn(schedule, waiter)) {
+            return false;
+        }
+    }
     if (reached(schedule, stream, position)) {
         return true;
     }

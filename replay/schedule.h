@@ -7,6 +7,10 @@
  * before it waits is a must.  A waiter tells the stream that it waits for where it
  * wants to see it stop and publish, and kicks it.
  *
+ * Or they take turns: one runs until it must wait, then the one that it waits for
+ * does, until that must wait; when one ends, the first that can go on.  When
+ * who runs depends on the recording alone, so this is one fixed order.
+ *
  * This knows nothing of QEMU.
  */
 #ifndef REPLAY_SCHEDULE_H
@@ -26,6 +30,16 @@ typedef struct ScheduleOps {
 Schedule *schedule_new(unsigned n_streams, const ScheduleOps *ops);
 void schedule_free(Schedule *schedule);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Schedule, schedule_free)
+
+/* From the start: only one thread at a time, in a fixed order.  vCPU 0 begins. */
+void schedule_take_turns(Schedule *schedule, unsigned n_vcpus);
+/*
+ * Wait, as @vcpu, for its turn, if they take turns.  False if it was interrupted
+ * before that.  It keeps its turn until it waits for another, or ends.
+ */
+bool schedule_turn(Schedule *schedule, unsigned vcpu);
+/* @vcpu has come to its end: it is the turn of another. */
+void schedule_end(Schedule *schedule, unsigned vcpu);
 
 /* @stream has ended @position steps.  Its own thread. */
 void schedule_publish(Schedule *schedule, unsigned stream, Position position);

@@ -310,7 +310,11 @@ void recorder_access_slow(CPUState *cpu, const void *host, unsigned size, bool w
     RecorderVcpu *v = cpu->recorder;
     uint64_t offset = (const uint8_t *)host - recorder_ram.host;
 
-    if (v->alone || !v->running) {
+    if (v->alone) {
+        return;
+    }
+    if (!v->running) {
+        recorder_fail("a vCPU touched memory where it must not");
         return;
     }
     if (offset >= recorder_ram.size) {
