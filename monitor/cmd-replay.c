@@ -20,6 +20,7 @@ typedef struct Replay {
     const char *directory;
     char *qmp;
     gboolean pause_at_end;
+    char *threads;              /* NULL: in parallel */
     char *trace;
     char *trace_from;
     char *trace_to;
@@ -31,6 +32,7 @@ typedef struct Replay {
 static void replay_clear(Replay *replay)
 {
     g_free(replay->qmp);
+    g_free(replay->threads);
     g_free(replay->trace);
     g_free(replay->trace_from);
     g_free(replay->trace_to);
@@ -49,6 +51,8 @@ static const char usage[] =
     "  --qmp SOCK      QEMU answers QMP on this socket\n"
     "  --pause-at-end  keep the guest, paused at its end, until QEMU is told to quit\n"
     "                  (with --qmp)\n"
+    "  --threads single|parallel    one vCPU at a time, in an order that is always the\n"
+    "                  same, or all in parallel (default)\n"
     "  --trace NEW     log registers in the directory NEW, for reprise compare:\n"
     "  --trace-interval N        every N steps (default: 1000000)\n"
     "  --trace-from, --trace-to POINT    only there (0:1500,1:0)\n"
@@ -70,6 +74,7 @@ static bool parse_arguments(Replay *replay, int argc, char **argv, int *status)
         { "help", 'h', 0, G_OPTION_ARG_NONE, &help, NULL, NULL },
         { "qmp", 0, 0, G_OPTION_ARG_FILENAME, &replay->qmp, NULL, NULL },
         { "pause-at-end", 0, 0, G_OPTION_ARG_NONE, &replay->pause_at_end, NULL, NULL },
+        { "threads", 0, 0, G_OPTION_ARG_STRING, &replay->threads, NULL, NULL },
         { "trace", 0, 0, G_OPTION_ARG_FILENAME, &replay->trace, NULL, NULL },
         { "trace-from", 0, 0, G_OPTION_ARG_STRING, &replay->trace_from, NULL, NULL },
         { "trace-to", 0, 0, G_OPTION_ARG_STRING, &replay->trace_to, NULL, NULL },
@@ -96,6 +101,9 @@ static bool parse_arguments(Replay *replay, int argc, char **argv, int *status)
     } else if (!replay->trace &&
                (replay->trace_from || replay->trace_to || replay->trace_interval)) {
         *status = usage_error("%s", "replay: a trace to where? Give a new directory with --trace");
+    } else if (replay->threads && !g_str_equal(replay->threads, "single") &&
+               !g_str_equal(replay->threads, "parallel")) {
+        *status = usage_error("replay: --threads is single or parallel, not '%s'", replay->threads);
     } else if (replay->trace_interval < 0) {
         *status = usage_error("%s", "replay: --trace-interval: at least 1");
     } else {
@@ -275,6 +283,9 @@ static char *task_arguments(const Replay *replay, GError **error)
             json_string(&arguments, "to", replay->trace_to);
         }
         json_close(&arguments, '{');
+    }
+    if (replay->threads) {
+        json_string(&arguments, "threads", replay->threads);
     }
     if (!emulator_put_path(&arguments, "directory", replay->directory, error)) {
         return NULL;

@@ -23,7 +23,8 @@ void qmp_recorder_stop(bool has_pause, bool pause, Error **errp)
     recorder_stop(has_pause && pause, errp);
 }
 
-void qmp_recorder_replay(const char *directory, RecorderTrace *trace, Error **errp)
+void qmp_recorder_replay(const char *directory, RecorderTrace *trace, bool has_threads,
+                         RecorderThreads threads, Error **errp)
 {
     PlayerTrace wanted;
 
@@ -39,5 +40,6 @@ void qmp_recorder_replay(const char *directory, RecorderTrace *trace, Error **er
             .to = trace->to,
         };
     }
-    player_start(directory, trace ? &wanted : NULL, errp);
+    player_start(directory, has_threads && threads == RECORDER_THREADS_SINGLE,
+                 trace ? &wanted : NULL, errp);
 }

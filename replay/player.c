@@ -90,6 +90,7 @@ static void finish(CPUState *cpu)
 {
     qatomic_set(&cpu->recorder->finished, true);
     schedule_publish(schedule, cpu->cpu_index, recorder_position(cpu));
+    schedule_end(schedule, cpu->cpu_index);
     if (qatomic_fetch_dec(&n_running) == 1) {
         stop_all();
     }
@@ -379,12 +380,27 @@ static void show_next(RecorderVcpu *v)
     qatomic_set(&v->next_position, v->next.position);
 }
 
+/* If vCPUs take turns: false if this one must leave cpu_exec() before it has its. */
+static bool have_turn(CPUState *cpu)
+{
+    bool has = schedule_has_turn(schedule, cpu->cpu_index);
+
+    if (!has) {
+        cpu_exec_end(cpu);
+        has = schedule_turn(schedule, cpu->cpu_index);
+        cpu_exec_start(cpu);
+    }
+    return has;
+}
+
 bool recorder_replay_boundary(CPUState *cpu, bool *applied)
 {
     RecorderVcpu *v = cpu->recorder;
-    bool leave = false;
+    bool leave = !v->finished && !have_turn(cpu);
 
-    recorder_digest_if_due(cpu);
+    if (!leave) {
+        recorder_digest_if_due(cpu);
+    }
     while (!v->finished && !leave && recorder_position(cpu) == v->next.position) {
         LogEvent event = v->next;
 
@@ -592,7 +608,8 @@ static void end_trace(void)
     g_clear_pointer(&trace_log, log_writer_free);
 }
 
-bool player_start(const char *directory, const PlayerTrace *trace, Error **errp)
+bool player_start(const char *directory, bool one_at_a_time, const PlayerTrace *trace,
+                  Error **errp)
 {
     static bool once;
     RecorderVcpu *v[SPHERE_MAX_VCPUS] = { NULL };
@@ -623,6 +640,9 @@ bool player_start(const char *directory, const PlayerTrace *trace, Error **errp)
     }
     recorder_tables_start();
     schedule = schedule_new(manifest->n_vcpus + 1, &schedule_ops);
+    if (one_at_a_time) {
+        schedule_take_turns(schedule, manifest->n_vcpus);
+    }
     n_running = manifest->n_vcpus;
     CPU_FOREACH(cpu) {
         run_on_cpu(cpu, attach_vcpu, RUN_ON_CPU_HOST_PTR(v));

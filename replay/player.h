@@ -19,7 +19,8 @@ typedef struct PlayerTrace {
  * Puts the machine, which is paused, in the recorded state, and lets it run.
  * @trace may be NULL.
  */
-bool player_start(const char *directory, const PlayerTrace *trace, Error **errp);
+bool player_start(const char *directory, bool one_at_a_time, const PlayerTrace *trace,
+                  Error **errp);
 
 /* Adds what is known of the replay under way. */
 void player_query(RecorderInfo *info);

@@ -108,7 +108,7 @@ void schedule_take_turns(Schedule *schedule, unsigned n_vcpus)
     schedule->n_turns = n_vcpus;
 }
 
-static bool has_turn(Schedule *schedule, unsigned vcpu)
+bool schedule_has_turn(Schedule *schedule, unsigned vcpu)
 {
     return !schedule->n_turns || __atomic_load_n(&schedule->turn, __ATOMIC_ACQUIRE) == vcpu;
 }
@@ -125,15 +125,15 @@ static void pass_turn(Schedule *schedule, unsigned to)
 
 bool schedule_turn(Schedule *schedule, unsigned vcpu)
 {
-    while (!has_turn(schedule, vcpu) && !schedule->ops->interrupted(vcpu)) {
+    while (!schedule_has_turn(schedule, vcpu) && !schedule->ops->interrupted(vcpu)) {
         g_mutex_lock(&schedule->lock);
-        if (!has_turn(schedule, vcpu)) {
+        if (!schedule_has_turn(schedule, vcpu)) {
             g_cond_wait_until(&schedule->published, &schedule->lock,
                               g_get_monotonic_time() + NAP_US);
         }
         g_mutex_unlock(&schedule->lock);
     }
-    return has_turn(schedule, vcpu);
+    return schedule_has_turn(schedule, vcpu);
 }
 
 /* The others can all go on, or wait for one that can. */
@@ -147,7 +147,7 @@ void schedule_end(Schedule *schedule, unsigned vcpu)
         next++;
     }
     g_mutex_unlock(&schedule->lock);
-    if (has_turn(schedule, vcpu) && next < schedule->n_turns) {
+    if (schedule_has_turn(schedule, vcpu) && next < schedule->n_turns) {
         pass_turn(schedule, next);
     }
 }

@@ -38,6 +38,7 @@ void schedule_take_turns(Schedule *schedule, unsigned n_vcpus);
  * before that.  It keeps its turn until it waits for another, or ends.
  */
 bool schedule_turn(Schedule *schedule, unsigned vcpu);
+bool schedule_has_turn(Schedule *schedule, unsigned vcpu);
 /* @vcpu has come to its end: it is the turn of another. */
 void schedule_end(Schedule *schedule, unsigned vcpu);
 
