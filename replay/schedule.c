@@ -9,7 +9,7 @@
  */
 #include "replay/schedule.h"
 
-#define SPIN_US 20
+#define SPIN_US 10
 /* How long a sleeper may overlook that it was interrupted. */
 #define NAP_US 2000
 
@@ -18,16 +18,16 @@ typedef struct Stream {
     unsigned waits_for;         /* under the lock; itself: for nothing */
     Position wants;             /* atomic; 0: nothing */
     bool ended;                 /* under the lock */
+    unsigned n_waiting;         /* for it; atomic */
+    GCond woken;                /* it waits no longer, or it is its turn */
 } Stream;
 
 struct Schedule {
     const ScheduleOps *ops;
     unsigned n_streams;
-    unsigned n_waiting;         /* atomic */
     unsigned n_turns;           /* vCPUs that take turns; 0: they do not */
     unsigned turn;              /* atomic: whose */
     GMutex lock;
-    GCond published;
     Stream stream[];
 };
 
@@ -38,7 +38,9 @@ Schedule *schedule_new(unsigned n_streams, const ScheduleOps *ops)
     schedule->ops = ops;
     schedule->n_streams = n_streams;
     g_mutex_init(&schedule->lock);
-    g_cond_init(&schedule->published);
+    for (unsigned i = 0; i < n_streams; i++) {
+        g_cond_init(&schedule->stream[i].woken);
+    }
     return schedule;
 }
 
@@ -46,7 +48,9 @@ void schedule_free(Schedule *schedule)
 {
     if (schedule) {
         g_mutex_clear(&schedule->lock);
-        g_cond_clear(&schedule->published);
+        for (unsigned i = 0; i < schedule->n_streams; i++) {
+            g_cond_clear(&schedule->stream[i].woken);
+        }
         g_free(schedule);
     }
 }
@@ -60,11 +64,18 @@ void schedule_publish(Schedule *schedule, unsigned stream, Position position)
 {
     __atomic_store_n(&schedule->stream[stream].reached, position, __ATOMIC_RELEASE);
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
-    if (__atomic_load_n(&schedule->n_waiting, __ATOMIC_RELAXED)) {
-        g_mutex_lock(&schedule->lock);
-        g_cond_broadcast(&schedule->published);
-        g_mutex_unlock(&schedule->lock);
+    if (!__atomic_load_n(&schedule->stream[stream].n_waiting, __ATOMIC_RELAXED)) {
+        return;
     }
+    g_mutex_lock(&schedule->lock);
+    for (unsigned i = 0; i < schedule->n_streams; i++) {
+        Stream *waiter = &schedule->stream[i];
+
+        if (waiter->wants && waiter->wants <= position && waiter->waits_for == stream) {
+            g_cond_signal(&waiter->woken);
+        }
+    }
+    g_mutex_unlock(&schedule->lock);
 }
 
 Position schedule_wanted(Schedule *schedule, unsigned stream)
@@ -72,7 +83,7 @@ Position schedule_wanted(Schedule *schedule, unsigned stream)
     Position reached = schedule_reached(schedule, stream);
     Position wanted = UINT64_MAX;
 
-    if (!__atomic_load_n(&schedule->n_waiting, __ATOMIC_RELAXED)) {
+    if (!__atomic_load_n(&schedule->stream[stream].n_waiting, __ATOMIC_RELAXED)) {
         return wanted;
     }
     g_mutex_lock(&schedule->lock);
@@ -92,7 +103,7 @@ static void want(Schedule *schedule, unsigned waiter, unsigned stream, Position 
     g_mutex_lock(&schedule->lock);
     schedule->stream[waiter].waits_for = stream;
     schedule->stream[waiter].wants = position;
-    __atomic_fetch_add(&schedule->n_waiting, position ? 1 : -1, __ATOMIC_SEQ_CST);
+    __atomic_fetch_add(&schedule->stream[stream].n_waiting, position ? 1 : -1, __ATOMIC_SEQ_CST);
     g_mutex_unlock(&schedule->lock);
 }
 
@@ -118,7 +129,7 @@ static void pass_turn(Schedule *schedule, unsigned to)
     if (schedule->n_turns) {
         g_mutex_lock(&schedule->lock);
         __atomic_store_n(&schedule->turn, to, __ATOMIC_RELEASE);
-        g_cond_broadcast(&schedule->published);
+        g_cond_signal(&schedule->stream[to].woken);
         g_mutex_unlock(&schedule->lock);
     }
 }
@@ -128,7 +139,7 @@ bool schedule_turn(Schedule *schedule, unsigned vcpu)
     while (!schedule_has_turn(schedule, vcpu) && !schedule->ops->interrupted(vcpu)) {
         g_mutex_lock(&schedule->lock);
         if (!schedule_has_turn(schedule, vcpu)) {
-            g_cond_wait_until(&schedule->published, &schedule->lock,
+            g_cond_wait_until(&schedule->stream[vcpu].woken, &schedule->lock,
                               g_get_monotonic_time() + NAP_US);
         }
         g_mutex_unlock(&schedule->lock);
@@ -172,7 +183,7 @@ bool schedule_wait(Schedule *schedule, unsigned waiter, unsigned stream, Positio
         if (g_get_monotonic_time() - since > SPIN_US) {
             g_mutex_lock(&schedule->lock);
             if (!reached(schedule, stream, position)) {
-                g_cond_wait_until(&schedule->published, &schedule->lock,
+                g_cond_wait_until(&schedule->stream[waiter].woken, &schedule->lock,
                                   g_get_monotonic_time() + NAP_US);
             }
             g_mutex_unlock(&schedule->lock);
