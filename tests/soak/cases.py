@@ -2,11 +2,13 @@
 """What the soak runs: a case is a name, a function, and whether the host is busy.
 
 A function gets a Recording with the case's name, makes it, replays it, and
-raises Failure if anything is not as it was.  These are the long bars of
-one-vCPU recording; shorter versions of them are in `make check`.
+raises Failure if anything is not as it was; what it returns is kept as a note
+for later cases.  These are the long bars of one-vCPU recording, smp.py has those
+of several; shorter versions of them are in `make check`.
 """
 
 import contextlib
+import functools
 import glob
 import hashlib
 import http.server
@@ -18,7 +20,7 @@ import subprocess
 import threading
 from collections import namedtuple
 
-from harness import BUILD, TOP
+from harness import TOP
 from guest import PLACE, Failure, Recording
 
 Case = namedtuple("Case", "name function busy")
@@ -94,26 +96,39 @@ def on_a_disk(device="virtio-blk-pci", more="", arguments=()):
     return function
 
 
-def need_stress_image():
-    if not os.path.exists(f"{BUILD}/images/stress/aarch64/initrd"):
-        subprocess.run([f"{TOP}/images/build", "--arch", "aarch64", "--package", "stress-ng",
-                        "--name", "stress"], check=True)
+PACKAGES = {"stress": "stress-ng", "hackbench": "rt-tests"}
+
+
+@functools.lru_cache
+def image_with(name):
+    """The name of an image that has one more package."""
+    subprocess.run([f"{TOP}/images/build", "--arch", "aarch64", "--package", PACKAGES[name],
+                    "--name", name], stdout=subprocess.DEVNULL, check=True)
+    return name
+
+
+def stress_command(stressor, workers, path=None):
+    run = f"stress-ng --{stressor} {workers} --timeout {STRESS_S} --metrics-brief"
+    if stressor in SIZED:
+        run += f" --{stressor}-bytes {SIZE}"
+    return f"{run} --temp-path {path}" if path else run
+
+
+def check_stress(stressor, output):
+    """Its metrics: operations, perhaps none on a busy host, and seconds."""
+    if not re.search(rb"metrc: \[\d+\] " + stressor.encode() + rb" +\d+ +[1-9]", output):
+        raise Failure(f"stress-ng did not run {stressor}: {output.decode(errors='replace')}")
 
 
 def stress(stressor, has_disk):
     """One worker: there is one vCPU.  stress-ng itself ends with status 0 only if it ran."""
     def function(recording):
-        need_stress_image()
-        run = f"stress-ng --{stressor} 1 --timeout {STRESS_S} --metrics-brief"
-        if stressor in SIZED:
-            run += f" --{stressor}-bytes {SIZE}"
+        run = stress_command(stressor, 1, "/disk" if has_disk else None)
         with disk() if has_disk else contextlib.nullcontext([]) as drive:
             if has_disk:
-                run = f"{MAKE_DISK} && {run} --temp-path /disk && umount /disk"
-            output = recording.record(run, image="stress", arguments=drive)
-        # Its metrics: operations, perhaps none on a busy host, and seconds.
-        if not re.search(rb"metrc: \[\d+\] " + stressor.encode() + rb" +\d+ +[1-9]", output):
-            raise Failure(f"stress-ng did not run {stressor}: {output.decode(errors='replace')}")
+                run = f"{MAKE_DISK} && {run} && umount /disk"
+            output = recording.record(run, image=image_with("stress"), arguments=drive)
+        check_stress(stressor, output)
         recording.replay()
     return function
 
@@ -143,7 +158,7 @@ def variant(accelerator):
             variant.shared = shared
         # Linked, so that a failure keeps its own copy under its own name.
         shutil.copytree(variant.shared.directory, recording.directory, copy_function=os.link)
-        shutil.copy(variant.shared.files[0], recording.files[0])
+        shutil.copy(variant.shared.path("console"), recording.path("console"))
         recording.patience = SLOW_S
         recording.replay("-accel", f"tcg,thread=multi,{accelerator}")
     return function
@@ -158,7 +173,7 @@ def programs():
                   if not f.endswith("/guest.c"))
 
 
-def all_cases():
+def one_vcpu_cases():
     """Short and varied first, the long row of cycles last."""
     cases = [(f"program-{name}", simple(f"{name} && {name} -t 4")) for name in programs()]
     cases += [

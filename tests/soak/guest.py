@@ -6,6 +6,8 @@ by gdb where it stands before it is killed: a hang that was not looked at has to
 be waited for again.
 """
 
+import contextlib
+import filecmp
 import json
 import os
 import re
@@ -13,14 +15,17 @@ import shlex
 import signal
 import socket
 import subprocess
+import time
 
-from harness import BIN, BUILD, TOP
+from harness import BIN, BUILD, TOP, Qmp
 
 PLACE = os.path.join(BUILD, "soak")
 REPRISE = os.path.join(BIN, "reprise")
 QEMU = os.path.join(BIN, "qemu-system-aarch64")
 QMP = os.path.relpath(os.path.join(PLACE, "qmp"), TOP)  # short: a socket's path is limited
 QUIT_S = 25                     # a little more than the tool gives its QEMU
+RAM_START = 0x40000000          # of the machine "virt"
+MEMORY_MIB = 512
 GUEST_OK = re.compile(rb"^reprise: end status=0\r?$", re.M)
 
 
@@ -28,10 +33,11 @@ class Failure(Exception):
     """What went wrong with a case, in words."""
 
 
-def guest_command(run, image="stock", arguments=()):
-    """QEMU's command line for a guest with one vCPU; images/boot knows it."""
-    done = subprocess.run([f"{TOP}/images/boot", "--print", "--arch", "aarch64", "--smp", "1",
-                           "--mem", "512", "--image", image, "--run", run, "--", *arguments],
+def guest_command(run, smp=1, image="stock", arguments=()):
+    """QEMU's command line; images/boot knows it."""
+    done = subprocess.run([f"{TOP}/images/boot", "--print", "--arch", "aarch64", "--smp", str(smp),
+                           "--mem", str(MEMORY_MIB), "--image", image, "--run", run,
+                           "--", *arguments],
                           stdout=subprocess.PIPE, encoding="utf-8", check=True)
     return shlex.split(done.stdout)
 
@@ -97,20 +103,28 @@ def stop(process):
         process.wait()
 
 
-def run_tool(arguments, console, log, patience):
-    """Runs the tool to its end; returns what it said.  Raises Failure."""
+def run_tool(arguments, console, log, patience, meanwhile=None):
+    """Runs the tool to its end, and a function while it runs; returns what it said.
+
+    Raises Failure.
+    """
     said = console + ".said"
     with open(console, "wb") as output, open(said, "wb") as errors:
         # Its own session: a Ctrl-C is for us, and we end it in an orderly way.
         process = subprocess.Popen([REPRISE, *arguments], stdin=subprocess.DEVNULL, cwd=TOP,
                                    stdout=output, stderr=errors, start_new_session=True)
+    process.stderr = open(said, errors="replace")       # Qmp() reads it
+    deadline = time.monotonic() + patience
     hung = None
     try:
-        process.wait(patience)
-    except subprocess.TimeoutExpired:
+        if meanwhile:
+            meanwhile(process, deadline)
+        process.wait(max(1, deadline - time.monotonic()))
+    except (subprocess.TimeoutExpired, TimeoutError):
         hung = look_at(process)
     finally:
         stop(process)
+        process.stderr.close()
     with open(said, errors="replace") as errors:
         text = errors.read().strip()
     os.unlink(said)
@@ -124,25 +138,97 @@ def run_tool(arguments, console, log, patience):
     return text
 
 
+# --- RAM, byte for byte -------------------------------------------------------------------
+
+def wait_for_event(qmp, name, deadline):
+    """False if QEMU ended first.  Raises TimeoutError."""
+    while True:
+        qmp.socket.settimeout(max(0.1, deadline - time.monotonic()))
+        line = qmp.stream.readline()
+        if not line:
+            return False
+        if json.loads(line).get("event") == name:
+            return True
+
+
+def wait_for_line(process, words, deadline):
+    """False if the tool ended first.  Raises TimeoutError."""
+    text = ""
+    while words not in text:
+        if process.poll() is not None:
+            return False
+        if time.monotonic() > deadline:
+            raise TimeoutError
+        time.sleep(0.05)
+        text += process.stderr.read()
+    return True
+
+
+def save_ram_and_quit(qmp, path):
+    """Of a guest that stands, or is about to."""
+    qmp.socket.settimeout(60)
+    while qmp("query-status")["return"]["running"]:
+        time.sleep(0.02)
+    answer = qmp("pmemsave", val=RAM_START, size=MEMORY_MIB << 20, filename=path)
+    if "error" in answer:
+        raise Failure(f"pmemsave: {answer['error']['desc']}")
+    qmp("quit")
+
+
+def ram_of_recorder(path):
+    """For run_tool: saves RAM when the guest, which has -no-shutdown, has powered off."""
+    def meanwhile(process, deadline):
+        with contextlib.closing(connect(process)) as qmp:
+            if wait_for_event(qmp, "RECORDER_STOPPED", deadline):
+                save_ram_and_quit(qmp, path)
+    return meanwhile
+
+
+def ram_of_replay(path):
+    def meanwhile(process, deadline):
+        if wait_for_line(process, "paused at the end", deadline):
+            with contextlib.closing(connect(process)) as qmp:
+                save_ram_and_quit(qmp, path)
+    return meanwhile
+
+
+def connect(process):
+    try:
+        return Qmp(os.path.join(TOP, QMP), process)
+    except AssertionError as ended:
+        raise Failure(f"QEMU ended at once: {ended}") from None
+
+
 # --- a recording ------------------------------------------------------------------------
 
 class Recording:
     """A recording that is made, replayed and, if all went well, removed."""
 
-    def __init__(self, name, patience=300):
+    def __init__(self, name, patience=300, notes=None):
         self.directory = os.path.join(PLACE, name)
         self.patience = patience
+        self.notes = notes or {}        # what earlier cases returned, by name
+
+    def path(self, end):
+        return f"{self.directory}.{end}"
 
     @property
     def files(self):
-        return [f"{self.directory}.{end}" for end in ("console", "replayed", "log")]
+        return [self.path(end) for end in ("console", "replayed", "log", "ram", "ram-replayed")]
 
-    def record(self, run, image="stock", arguments=()):
-        """The console's output, after a run that went well."""
-        console, _, log = self.files
-        # Not --qmp: with that the tool waits for somebody at the end.
-        command = guest_command(run, image, [*arguments, "-qmp", f"unix:{QMP},server=on,wait=off"])
-        run_tool(["record", "-o", self.directory, "--", *command], console, log, self.patience)
+    def record(self, run, smp=1, image="stock", arguments=(), options=(), ram=False):
+        """The console's output, after a run that went well.
+
+        arguments are QEMU's, options the tool's; ram saves RAM, for replay() to compare.
+        """
+        console = self.path("console")
+        # With --qmp the tool waits for somebody at the end.
+        more = ["-no-shutdown"] if ram else ["-qmp", f"unix:{QMP},server=on,wait=off"]
+        options = [*options, "--qmp", QMP] if ram else options
+        command = guest_command(run, smp, image, [*arguments, *more])
+        run_tool(["record", "-o", self.directory, *options, "--", *command], console,
+                 self.path("log"), self.patience,
+                 ram_of_recorder(self.path("ram")) if ram else None)
         with open(console, "rb") as file:
             output = file.read()
         if not GUEST_OK.search(output):
@@ -150,10 +236,17 @@ class Recording:
         return output
 
     def replay(self, *arguments):
-        """Must be identical, the console's output too."""
-        console, shown, log = self.files
-        run_tool(["replay", self.directory, "--", "-qmp", f"unix:{QMP},server=on,wait=off",
-                  *arguments], shown, log, self.patience)
+        """Must be identical, the console's output and what record() saved of RAM too."""
+        console, shown = self.path("console"), self.path("replayed")
+        ram, ram_replayed = self.path("ram"), self.path("ram-replayed")
+        if os.path.exists(ram):
+            how = ["--pause-at-end", "--qmp", QMP, "--"]
+        else:
+            how = ["--", "-qmp", f"unix:{QMP},server=on,wait=off"]
+        run_tool(["replay", self.directory, *how, *arguments], shown, self.path("log"),
+                 self.patience, ram_of_replay(ram_replayed) if os.path.exists(ram) else None)
         with open(console, "rb") as one, open(shown, "rb") as other:
             if one.read() != other.read():
-                raise Failure(f"the console's output differs: diff {console} {shown}")
+                raise Failure(f"replay: the console's output differs: diff {console} {shown}")
+        if os.path.exists(ram) and not filecmp.cmp(ram, ram_replayed, shallow=False):
+            raise Failure(f"replay: RAM differs: cmp {ram} {ram_replayed}")

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The long bars of recording several vCPUs (issue 4), as cases of the soak.
+
+    smp-racey-01 ... 50     four threads race, each recording replayed, RAM compared
+                            byte for byte; smp-racey-signatures: they hardly ever agree
+    smp-round1-*, round2-*  boot, every program of tests/guest, hackbench and 20
+                            stressors of stress-ng, on four vCPUs
+    smp-2vcpus-*, ...       the same round with one thing changed
+"""
+
+import contextlib
+import re
+import subprocess
+from collections import namedtuple
+
+from cases import (Case, DISK_STRESSORS, GICV3, MAKE_DISK, STRESSORS, check_stress, disk, image_with,
+                   programs, served, stress_command)
+from guest import REPRISE, Failure
+
+RACES = 50
+RACE = "racey -t 4 -n 1000000"
+SIGNATURES = 45                 # so many at least are different
+WORKERS = 4
+PATIENCE_S = 600                # for a recording, and for a replay
+
+# Senders and receivers over sockets, then over pipes; seconds, on two cores.
+HACKBENCH = "hackbench -g 2 -l 20 && hackbench -p -g 2 -l 20"
+
+# options are the tool's, arguments QEMU's.
+Round = namedtuple("Round", "name smp arguments options busy devices",
+                   defaults=(4, (), (), False, False))
+
+ROUNDS = [
+    Round("round1"),
+    Round("round2"),
+    Round("2vcpus", smp=2),
+    Round("8vcpus", smp=8),
+    Round("gicv3", arguments=GICV3),
+    Round("slow", options=("--slow-path",)),
+    Round("devices", devices=True),
+    Round("load", busy=True),
+]
+
+# Disk and network are in use until the guest's command has ended.  This fits on
+# the kernel's command line, which takes 2048 characters.
+TRAFFIC = (
+    f"{MAKE_DISK} && ip addr add 10.0.2.15/24 dev eth0 && ip link set eth0 up || exit; "
+    "(until [ -e /run/end ]; do dd if=/dev/urandom of=/disk/a bs=64k count=16 2>/dev/null; "
+    "cp /disk/a /disk/b; sync; echo 3 >/proc/sys/vm/drop_caches; "
+    "cmp /disk/a /disk/b || echo damaged; done) & "
+    "(until [ -e /run/end ]; do wget -q -O /run/file http://10.0.2.2:%d/file || echo lost; done) & "
+    "(%s); status=$?; touch /run/end; wait; umount /disk && sha256sum /run/file && exit $status")
+
+
+# --- one recording ----------------------------------------------------------------------
+
+@contextlib.contextmanager
+def traffic(run):
+    """A command with traffic beside it, and QEMU's arguments."""
+    with disk() as drive, served(bytes(range(256)) * 1024) as port:
+        yield (TRAFFIC % (port, run),
+               [*drive, "-netdev", "user,id=net", "-device", "virtio-net-pci,romfile=,netdev=net"])
+
+
+@contextlib.contextmanager
+def surroundings(way, run, needs_disk):
+    """What the guest is to run, and QEMU's arguments for the devices that it needs."""
+    if way.devices:
+        with traffic(run) as both:
+            yield both
+    elif needs_disk:
+        with disk() as drive:
+            yield f"{MAKE_DISK} && {run} && umount /disk", drive
+    else:
+        yield run, []
+
+
+def cycle(recording, way, run, image="stock", needs_disk=False, ram=False):
+    """Records and replays it; the console's output."""
+    recording.patience = PATIENCE_S
+    with surroundings(way, run, needs_disk) as (command, devices):
+        output = recording.record(command, way.smp, image, [*way.arguments, *devices],
+                                  way.options, ram)
+    if way.devices and re.search(rb"^(damaged|lost)", output, re.M):
+        raise Failure("data was damaged or lost on its way to the guest")
+    recording.replay()
+    return output
+
+
+# --- cases ------------------------------------------------------------------------------
+
+def race(recording):
+    """Returns the signature."""
+    output = cycle(recording, ROUNDS[0], RACE, ram=True)
+    return re.search(rb"signature=(\w+)", output).group(1).decode()
+
+
+def signatures(recording):
+    """Of the recordings so far."""
+    found = [note for name, note in recording.notes.items() if name.startswith("smp-racey-")]
+    if len(set(found)) < SIGNATURES:
+        raise Failure(f"{len(set(found))} different signatures in {len(found)} recordings, "
+                      f"{SIGNATURES} of {RACES} are wanted")
+    return f"{len(set(found))} of {len(found)}"
+
+
+def plain(way, run, ram=True):
+    return lambda recording: cycle(recording, way, run, ram=ram) and None
+
+
+def hackbench(way):
+    return lambda recording: cycle(recording, way, HACKBENCH, image_with("hackbench")) and None
+
+
+def stress(way, stressor):
+    def function(recording):
+        needs_disk = stressor in DISK_STRESSORS
+        output = cycle(recording, way,
+                       stress_command(stressor, WORKERS, "/disk" if needs_disk else None),
+                       image_with("stress"), needs_disk)
+        check_stress(stressor, output)
+    return function
+
+
+def round_of(way):
+    parts = [("boot", plain(way, "true"))]
+    parts += [(name, plain(way, name)) for name in programs()]
+    parts += [("hackbench", hackbench(way))]
+    parts += [(f"stress-{name}", stress(way, name)) for name in STRESSORS + DISK_STRESSORS]
+    return [Case(f"smp-{way.name}-{name}", function, way.busy) for name, function in parts]
+
+
+def slow_path_is_an_option():
+    done = subprocess.run([REPRISE, "record", "--help"], stdout=subprocess.PIPE, check=True)
+    return b"--slow-path" in done.stdout
+
+
+def smp_cases():
+    ways = [way for way in ROUNDS if way.name != "slow" or slow_path_is_an_option()]
+    cases = [Case(f"smp-racey-{i:02}", race, False) for i in range(1, RACES + 1)]
+    cases += [Case("smp-racey-signatures", signatures, False)]
+    return cases + [case for way in ways for case in round_of(way)]
