@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""One run of one guest, timed on the host; for tests/bench/run.
+
+All times are the host's, taken when the marks of images/init arrive on the
+console: what a guest says about time is itself replayed.  Boot begins when QEMU
+says (RESUME, over QMP) that the guest runs, which leaves out its own start and
+the loading of a checkpoint.
+"""
+
+import json
+import os
+import re
+import select
+import shlex
+import shutil
+import signal
+import subprocess
+import time
+
+from harness import BIN, BUILD, TOP, Qmp
+
+PLACE = os.path.join(BUILD, "bench")
+RECORDING = os.path.join(PLACE, "recording")
+REPRISE = os.path.join(BIN, "reprise")
+PATIENCE_S = 300                # for one run of one guest
+QUIT_S = 25                     # a little more than the tool gives its QEMU
+
+MARK = re.compile(rb"^reprise: (ready|begin|end)(?: status=(\d+))?[^\n]*\n", re.M)
+
+
+class Failure(Exception):
+    """A run that measured nothing, and why."""
+
+
+def guest_command(smp, run):
+    """QEMU's command line; images/boot knows it."""
+    line = subprocess.run([f"{TOP}/images/boot", "--print", "--arch", "aarch64", "--smp", str(smp),
+                           "--mem", "512", "--run", run],
+                          stdout=subprocess.PIPE, encoding="utf-8", check=True).stdout
+    return shlex.split(line)
+
+
+def command_of(mode, smp, run, unpatched):
+    qmp = ["-qmp", f"unix:{PLACE}/qmp,server=on,wait=on"]   # no event is missed
+    if mode == "replay":
+        return [REPRISE, "replay", RECORDING, "--", *qmp]
+    if mode == "single":
+        return [REPRISE, "replay", RECORDING, "--threads", "single", "--", *qmp]
+    qemu = guest_command(smp, run) + qmp
+    if mode == "record":
+        return [REPRISE, "record", "-o", RECORDING, "--", *qemu]
+    return [unpatched if mode == "unpatched" else qemu[0], *qemu[1:], "-S"]
+
+
+def time_of(name, qmp):
+    """QEMU's own time of the next such event; it and time.time() are the same clock."""
+    while True:
+        line = qmp.stream.readline()
+        if not line:
+            raise Failure(f"QEMU ended before {name}")
+        message = json.loads(line)
+        if "error" in message:
+            raise Failure(message["error"]["desc"])
+        if message.get("event") == name:
+            at = message["timestamp"]
+            return at["seconds"] + at["microseconds"] / 1e6
+
+
+def marks_on(stream, at_end):
+    """When each mark arrived, and all the output; ends when QEMU closes it."""
+    deadline = time.monotonic() + PATIENCE_S
+    output, marks, seen = b"", {}, 0
+    while True:
+        if not select.select([stream], [], [], max(0, deadline - time.monotonic()))[0]:
+            raise Failure(f"hangs: no end in {PATIENCE_S} s after "
+                          f"{output[-200:].decode(errors='replace')!r}")
+        more = os.read(stream.fileno(), 65536)
+        now = time.time()
+        if not more:
+            return marks, output
+        output = output + more.replace(b"\r", b"")
+        for match in MARK.finditer(output, seen):
+            marks[match.group(1).decode()] = now
+            if match.group(2) not in (None, b"0"):
+                raise Failure(f"the guest's command ended with status {match.group(2).decode()}")
+            seen = match.end()
+            if match.group(1) == b"end":
+                at_end()
+
+
+def emulator_of(process):
+    """The QEMU that the tool started, or None."""
+    try:
+        with open(f"/proc/{process.pid}/task/{process.pid}/children") as children:
+            return int(children.read().split()[0])
+    except (FileNotFoundError, IndexError):
+        return None
+
+
+def stop(process):
+    """End it, and the tool's QEMU, which may be past listening."""
+    if process.poll() is not None:
+        return
+    emulator = emulator_of(process)
+    process.terminate()
+    try:
+        process.wait(QUIT_S)
+    except subprocess.TimeoutExpired:
+        if emulator:
+            os.kill(emulator, signal.SIGKILL)
+        process.kill()
+        process.wait()
+
+
+def tracking_memory(qmp):
+    """Bytes that the recorder says its caches and directory take, or None."""
+    try:
+        return qmp("query-recorder")["return"].get("tracking-memory")
+    except (KeyError, OSError, ValueError):     # QEMU may be gone already
+        return None
+
+
+def follow(process, is_record):
+    """Seconds of boot and of the command, and what the recorder's memory was at its end."""
+    qmp = Qmp(f"{PLACE}/qmp", process)
+    took = {}
+    try:
+        qmp.socket.settimeout(PATIENCE_S)
+        if process.args[0] != REPRISE:
+            qmp.stream.write('{"execute": "cont"}')
+            qmp.stream.flush()
+        started = time_of("RESUME", qmp)
+
+        def at_end():
+            took["memory"] = tracking_memory(qmp) if is_record else None
+
+        marks, output = marks_on(process.stdout, at_end)
+    finally:
+        qmp.close()
+    status = process.wait(PATIENCE_S)
+    if status != 0 or len(marks) != 3:
+        raise Failure(f"status {status}, marks {sorted(marks)}, the console ends with "
+                      f"{output[-200:].decode(errors='replace')!r}")
+    return took | {"boot": marks["ready"] - started, "run": marks["end"] - marks["begin"]}
+
+
+def race_log():
+    """Bytes of the race log per 1000 instructions, before compression."""
+    info = json.loads(subprocess.run([REPRISE, "info", "--json", RECORDING], check=True,
+                                     stdout=subprocess.PIPE).stdout)
+    return info["log_bytes"]["race"]["raw"] * 1000 / sum(info["instructions"])
+
+
+def measure(mode, smp, run, unpatched=None):
+    """One run: seconds of boot and run, and of a recording memory and race_log.
+
+    Raises Failure, with what the tool or QEMU said.
+    """
+    if mode == "record":
+        shutil.rmtree(RECORDING, ignore_errors=True)
+    command = command_of(mode, smp, run, unpatched)
+    said = os.path.join(PLACE, "stderr")
+    with open(said, "wb") as errors:
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                   stderr=errors, start_new_session=True)
+    process.stderr = open(said, "r", errors="replace")      # Qmp() reads it
+    try:
+        took = follow(process, mode == "record")
+        return took | {"race_log": race_log()} if mode == "record" else took
+    except (Failure, AssertionError, OSError, subprocess.SubprocessError) as failure:
+        stop(process)
+        with open(said, errors="replace") as errors:
+            raise Failure(f"{run}, {smp} vCPUs, {mode}: {errors.read().strip()}\n{failure}") from None
+    finally:
+        stop(process)
+        process.stdout.close()
+        process.stderr.close()
+
+
+def keep_recording(name):
+    """Where the recording of a run that failed is kept, or None."""
+    place = os.path.join(BUILD, f"bench-failed-{name}")
+    if not os.path.exists(RECORDING):
+        return None
+    shutil.rmtree(place, ignore_errors=True)
+    return shutil.copytree(RECORDING, place)
+
+
+# --- the pause of a running guest -----------------------------------------------------
+
+FILL = ("mount -t tmpfs -o size=440m none /tmp && "
+        "dd if=/dev/urandom of=/tmp/fill bs=1M count=400 2>/dev/null && echo 'filled' && sleep 1000")
+
+
+def pause_of_start(qmp):
+    """Seconds for which the guest stands still."""
+    shutil.rmtree(RECORDING, ignore_errors=True)
+    json.dump({"execute": "recorder-start", "arguments": {"directory": RECORDING}}, qmp.stream)
+    qmp.stream.flush()
+    pause = -time_of("STOP", qmp) + time_of("RESUME", qmp)
+    while "event" in (answer := json.loads(qmp.stream.readline())):
+        pass
+    if answer != {"return": {}} or qmp("recorder-stop") != answer:
+        raise Failure(f"recorder-start: {answer}")
+    return pause
+
+
+def measure_pauses(rounds):
+    """Of a running guest, when its recording starts."""
+    process = subprocess.Popen([*guest_command(1, FILL), "-qmp",
+                                f"unix:{PLACE}/qmp,server=on,wait=on"],
+                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, encoding="utf-8", start_new_session=True)
+    try:
+        qmp = Qmp(f"{PLACE}/qmp", process)
+        for line in process.stdout:
+            if line.startswith("filled"):
+                pauses = [pause_of_start(qmp) for _ in range(rounds)]
+                qmp.close()
+                return pauses
+        raise Failure("the guest ended before its memory was full")
+    finally:
+        stop(process)
+        process.stdout.close()
+        process.stderr.close()
