@@ -38,12 +38,13 @@ check: all images
 	$(PYTHON) tests/run
 
 # What recording and replaying cost; best on a host that does nothing else.
+# WHAT='one smp2 smp4': some only.
 bench: all images
-	$(PYTHON) tests/bench/run
+	$(PYTHON) tests/bench/run $(WHAT)
 
-# Hours; Ctrl-C stops it, the next one goes on.
+# Hours; Ctrl-C stops it, the next one goes on.  CASES='smp-racey-* stress': some only.
 soak: all images
-	$(PYTHON) tests/soak/run
+	$(PYTHON) tests/soak/run $(foreach case,$(CASES),'$(case)')
 
 # The patches to QEMU (docs/patches.md).
 patches-edit patches-refresh: patches-%: build/config.mk
@@ -56,8 +57,8 @@ help:
 	@echo 'make                  build build/bin/reprise and build/bin/qemu-system-*'
 	@echo 'make demo             record a guest that runs a racy program, and replay it'
 	@echo 'make check            all tests; ends with "N passed, N failed"'
-	@echo 'make bench            time a guest plain, recorded, replayed; build/bench.json'
-	@echo 'make soak             the long tests; Ctrl-C stops them, make soak goes on'
+	@echo 'make bench            time a guest plain, recorded, replayed; build/bench.json (WHAT=smp4)'
+	@echo "make soak             the long tests; Ctrl-C stops them, make soak goes on (CASES='smp-*')"
 	@echo 'make images           the guest images alone'
 	@echo 'make patches-edit     change the patches to QEMU, as commits'
 	@echo 'make patches-refresh  write those commits back to qemu-patches/'
