@@ -170,7 +170,8 @@ def measure(mode, smp, run, unpatched=None):
     except (Failure, AssertionError, OSError, subprocess.SubprocessError) as failure:
         stop(process)
         with open(said, errors="replace") as errors:
-            raise Failure(f"{run}, {smp} vCPUs, {mode}: {errors.read().strip()}\n{failure}") from None
+            raise Failure(f"{run}, {smp} vCPUs, {mode}: {errors.read().strip()}\n"
+                          f"{failure}") from None
     finally:
         stop(process)
         process.stdout.close()
@@ -189,7 +190,8 @@ def keep_recording(name):
 # --- the pause of a running guest -----------------------------------------------------
 
 FILL = ("mount -t tmpfs -o size=440m none /tmp && "
-        "dd if=/dev/urandom of=/tmp/fill bs=1M count=400 2>/dev/null && echo 'filled' && sleep 1000")
+        "dd if=/dev/urandom of=/tmp/fill bs=1M count=400 2>/dev/null && echo 'filled' && "
+        "sleep 1000")
 
 
 def pause_of_start(qmp):

@@ -13,8 +13,8 @@ import re
 import subprocess
 from collections import namedtuple
 
-from cases import (Case, DISK_STRESSORS, GICV3, MAKE_DISK, STRESSORS, check_stress, disk, image_with,
-                   programs, served, stress_command)
+from cases import (Case, DISK_STRESSORS, GICV3, MAKE_DISK, STRESSORS, check_stress, disk,
+                   image_with, programs, served, stress_command)
 from guest import REPRISE, Failure
 
 RACES = 50
