@@ -29,10 +29,7 @@ images: build/config.mk
 
 # The shortest way to see it work: threads race, and the replay has their result.
 demo: all images
-	@rm -rf build/demo
-	build/bin/reprise record -o build/demo --run 'racey -t 4'
-	build/bin/reprise replay build/demo
-	@build/bin/reprise info build/demo
+	@scripts/demo
 
 check: all images
 	$(PYTHON) tests/run
