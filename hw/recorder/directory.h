@@ -62,5 +62,20 @@ SphereAccess line_effective(const Line *line, unsigned by, SphereAccess access);
 size_t page_split(SpherePage *page);
 
 #define LINE_BIT(index) (UINT32_C(1) << (index))
+#define ALL_LINES UINT64_MAX
+
+#define FOREACH_LINE(i, mask) \
+    for (uint64_t rest_ = (mask); rest_ && ((i) = __builtin_ctzll(rest_), true); rest_ &= rest_ - 1)
+
+static inline Line *page_line(SpherePage *page, unsigned i)
+{
+    return page->lines ? &page->lines[i] : &page->whole;
+}
+
+/* All lines that @mask stands for: a page in one piece has one. */
+static inline uint64_t page_distinct(const SpherePage *page, uint64_t mask)
+{
+    return page->lines ? mask : 1;
+}
 
 #endif

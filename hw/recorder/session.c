@@ -195,7 +195,8 @@ static Sphere *make_sphere(unsigned n_vcpus)
 {
     recorder_several_vcpus = n_vcpus > 1;
     return sphere_new(n_vcpus, recorder_ram.host,
-                      n_vcpus > 1 ? recorder_ram.size : 1 << SPHERE_PAGE_SHIFT, &sphere_ops);
+                      n_vcpus > 1 ? recorder_ram.size : 1 << SPHERE_PAGE_SHIFT, &sphere_ops,
+                      &fdr_recorder);
 }
 
 static void attach_vcpu(CPUState *cpu, run_on_cpu_data data)

@@ -13,26 +13,26 @@
  * waits for it to be granted (design 3.3).  So a processor that has reserved
  * waits only for processors that run, and one that waits for a reservation has
  * none.
+ *
+ * What a page's copies add to that is in copies.c; who records the order is told
+ * through order.h.
  */
 #include <string.h>
 
+#include "hw/recorder/copies.h"
 #include "hw/recorder/directory.h"
+#include "hw/recorder/order.h"
+#include "hw/recorder/sphere-internal.h"
 #include "hw/recorder/sphere-lock.h"
-#include "hw/recorder/sphere.h"
 
-/* tests/model breaks one rule at a time, to see whether its tester notices. */
-#ifndef SPHERE_RULE
-#define SPHERE_RULE(name) true
-#endif
-
-#define ALL_LINES UINT64_MAX
 /* Misses of one processor on lines of one other, after which the page moves. */
 #define STREAK 4
 #define MOST_MOVES 1
 
 /* --- the sphere ------------------------------------------------------------- */
 
-Sphere *sphere_new(unsigned n_vcpus, const void *memory, uint64_t size, const SphereOps *ops)
+Sphere *sphere_new(unsigned n_vcpus, const void *memory, uint64_t size, const SphereOps *ops,
+                   const OrderRecorder *recorder)
 {
     Sphere *sphere = g_new0(Sphere, 1);
 
@@ -41,6 +41,7 @@ Sphere *sphere_new(unsigned n_vcpus, const void *memory, uint64_t size, const Sp
     sphere->memory = memory;
     sphere->size = size;
     sphere->ops = ops;
+    sphere->recorder = recorder;
     /* Zero pages of these cost nothing until they are touched. */
     sphere->pages = g_new0(SpherePage, size >> SPHERE_PAGE_SHIFT);
     for (unsigned i = 0; i < sphere->n_processors; i++) {
@@ -49,6 +50,7 @@ Sphere *sphere_new(unsigned n_vcpus, const void *memory, uint64_t size, const Sp
         p->sphere = sphere;
         p->index = i;
         p->epoch = 1;
+        p->order = recorder->new();
         p->l1 = i < n_vcpus ? g_malloc0(size >> SPHERE_LINE_SHIFT) : NULL;
     }
     return sphere;
@@ -65,6 +67,7 @@ void sphere_free(Sphere *sphere)
     }
     for (unsigned i = 0; i < sphere->n_processors; i++) {
         g_free(sphere->processor[i].l1);
+        sphere->recorder->free(sphere->processor[i].order);
     }
     g_free(sphere->pages);
     g_free(sphere);
@@ -83,203 +86,16 @@ static SpherePage *page_at(Sphere *sphere, uint64_t offset)
     return &sphere->pages[offset >> SPHERE_PAGE_SHIFT];
 }
 
-static uint64_t page_offset(const Sphere *sphere, const SpherePage *page)
-{
-    return (uint64_t)(page - sphere->pages) << SPHERE_PAGE_SHIFT;
-}
-
-/* --- arcs (FDR, section 4.2) -------------------------------------------------- */
-
-static void imply(Processor *to, const Processor *from)
-{
-    for (unsigned i = 0; i < to->sphere->n_processors; i++) {
-        if (i != from->index && i != to->index) {
-            to->implied[i] = MAX(to->implied[i], from->seen[i]);
-        }
-    }
-}
-
-/*
- * @from is safe, and locked: @to comes after all that it did, and after all that
- * it came after.
- */
-static void order_after(Processor *to, const Processor *from)
-{
-    to->sources |= LINE_BIT(from->index);
-    to->source[from->index] = MAX(to->source[from->index], from->published);
-    imply(to, from);
-}
-
-/* The same for what it did some time ago: what it knew then is not known now. */
-static void order_after_position(Processor *to, unsigned from, Position position)
-{
-    if (from != to->index) {
-        to->sources |= LINE_BIT(from);
-        to->source[from] = MAX(to->source[from], position);
-        if (!SPHERE_RULE(OLD_IMPLIES_NOTHING)) {
-            imply(to, &to->sphere->processor[from]);
-        }
-    }
-}
-
-void sphere_arcs(Processor *p, void (*emit)(Processor *, unsigned, Position, void *), void *opaque)
-{
-    for (unsigned i = 0; p->sources && i < p->sphere->n_processors; i++) {
-        if (p->sources & LINE_BIT(i) && p->source[i] > MAX(p->seen[i], p->implied[i])) {
-            p->ordered = SPHERE_RULE(ORDERED) ? p->floor + 1 : 0;
-            emit(p, i, p->source[i], opaque);
-        }
-        p->seen[i] = MAX(p->seen[i], MAX(p->source[i], p->implied[i]));
-        p->source[i] = p->implied[i] = 0;
-    }
-    p->sources = 0;
-}
-
-/* --- copies ------------------------------------------------------------------- */
-
-static bool in_table(const Processor *p, const SpherePage *page)
-{
-    return page->tables &&
-           page->tables[p->index].epoch == __atomic_load_n(&p->epoch, __ATOMIC_ACQUIRE);
-}
-
-/*
- * May translations have been made from what @p is going to write?  Absence is never
- * cached, so not from words that are zero (holes.md 22).
- */
-static bool changes_table(const Processor *p, const SpherePage *page)
-{
-    const uint64_t *words = (const uint64_t *)(p->sphere->memory + page_offset(p->sphere, page));
-
-    for (unsigned i = p->request.word; page->tables && i <= p->request.last_word; i++) {
-        if (__atomic_load_n(&words[i], __ATOMIC_RELAXED) && SPHERE_RULE(DROP_TABLE)) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static bool is_in_hand(const Processor *p, const SpherePage *page)
-{
-    return p->in_hand.page == page && p->request.word >= p->in_hand.word &&
-           p->request.last_word <= p->in_hand.last_word;
-}
-
-static void keep_in_hand(Processor *p, SpherePage *page)
-{
-    if (p->request.access == SPHERE_WRITE) {
-        p->in_hand.page = page;
-        p->in_hand.word = p->request.word;
-        p->in_hand.last_word = p->request.last_word;
-    }
-}
-
-/* Who else must drop copies of @page before @p writes there? */
-static uint32_t copy_holders(Processor *p, SpherePage *page)
-{
-    uint32_t holders = page->code;
-
-    if (!p->request.in_hand && changes_table(p, page)) {
-        for (unsigned i = 0; i < p->sphere->n_processors; i++) {
-            if (in_table(&p->sphere->processor[i], page)) {
-                holders |= LINE_BIT(i) & ~p->request.dropped;
-            }
-        }
-    }
-    return holders & ~LINE_BIT(p->index);
-}
-
-/*
- * Who has left T of @page dropped its translations by itself, but what it did with
- * them must still come before what @p is going to change (holes.md 5).
- */
-static void order_after_left(Processor *p, SpherePage *page)
-{
-    for (unsigned i = 0; page->tables && i < p->sphere->n_processors; i++) {
-        const Processor *other = &p->sphere->processor[i];
-        TableUse *use = &page->tables[i];
-
-        if (use->epoch && !in_table(other, page)) {
-            use->left = __atomic_load_n(&other->epoch_began, __ATOMIC_RELAXED);
-            use->epoch = 0;
-        }
-        if (use->left && SPHERE_RULE(DEPOSIT)) {
-            order_after_position(p, i, use->left);
-        }
-    }
-}
-
-/* @from is safe, and locked.  It drops its copies itself, before it runs again. */
-static void drop_copies(Processor *p, SpherePage *page, Processor *from)
-{
-    if (page->code & LINE_BIT(from->index)) {
-        page->code &= ~LINE_BIT(from->index);
-        __atomic_store_n(&from->drop_code, SPHERE_RULE(DROP_CODE), __ATOMIC_RELAXED);
-        p->counts.code_left++;
-    }
-    if (in_table(from, page) && changes_table(p, page)) {
-        for (unsigned i = p->request.word; i <= p->request.last_word; i++) {
-            if (from->n_drops < SPHERE_MAX_DROPS) {
-                from->drop[from->n_drops] = page_offset(p->sphere, page) + i * 8;
-            }
-            if (from->n_drops <= SPHERE_MAX_DROPS) {
-                __atomic_store_n(&from->n_drops, from->n_drops + 1, __ATOMIC_RELAXED);
-            }
-        }
-        p->request.dropped |= LINE_BIT(from->index);
-        p->counts.drops++;
-    }
-}
-
-unsigned sphere_take_drops(Processor *p, uint64_t words[SPHERE_MAX_DROPS], bool *code)
-{
-    unsigned n;
-
-    sphere_lock(&p->lock);
-    n = p->n_drops;
-    memcpy(words, p->drop, MIN(n, SPHERE_MAX_DROPS) * sizeof(*words));
-    *code = p->drop_code;
-    __atomic_store_n(&p->n_drops, 0, __ATOMIC_RELAXED);
-    __atomic_store_n(&p->drop_code, false, __ATOMIC_RELAXED);
-    sphere_unlock(&p->lock);
-    return n;
-}
-
-/*
- * A store that finds the new epoch comes after @position, at which this one has
- * arrived: so it must not wait behind it any more.
- */
-void sphere_left_tables(Processor *p, Position position)
-{
-    p->floor = position;
-    __atomic_store_n(&p->epoch_began, position, __ATOMIC_RELAXED);
-    __atomic_store_n(&p->epoch, p->epoch + 1, __ATOMIC_RELEASE);
-}
-
 /* --- a page's lines ------------------------------------------------------------ */
 
-#define FOREACH_LINE(i, mask) \
-    for (uint64_t rest_ = (mask); rest_ && ((i) = __builtin_ctzll(rest_), true); rest_ &= rest_ - 1)
-
-static Line *line_of(SpherePage *page, unsigned i)
-{
-    return page->lines ? &page->lines[i] : &page->whole;
-}
-
-/* All lines that @mask stands for: a page in one piece has one. */
-static uint64_t distinct(const SpherePage *page, uint64_t mask)
-{
-    return page->lines ? mask : 1;
-}
-
-static void set_l1(Processor *p, const SpherePage *page, unsigned line, uint8_t byte)
+void sphere_set_l1(Processor *p, const SpherePage *page, unsigned line, uint8_t byte)
 {
     uint8_t *l1 = p->l1;
 
     if (!l1) {
         return;
     }
-    l1 += page_offset(p->sphere, page) >> SPHERE_LINE_SHIFT;
+    l1 += sphere_page_offset(p->sphere, page) >> SPHERE_LINE_SHIFT;
     byte &= page->protected ? L1_READ : L1_READ | L1_WRITE;
     if (page->lines) {
         l1[line] = byte;
@@ -311,8 +127,8 @@ static uint32_t blockers(Processor *p, SpherePage *page, uint32_t *reservers)
     unsigned i;
 
     *reservers = 0;
-    FOREACH_LINE(i, distinct(page, p->request.lines)) {
-        Line *line = line_of(page, i);
+    FOREACH_LINE(i, page_distinct(page, p->request.lines)) {
+        Line *line = page_line(page, i);
 
         in_the_way |= line_blockers(line, p->index, effective(p, page, line));
         if (line->reserved && line->reserved != p->index + 1) {
@@ -328,19 +144,19 @@ static void take(Processor *p, SpherePage *page, Processor *from)
     bool lost = false;
     unsigned i;
 
-    FOREACH_LINE(i, distinct(page, p->request.lines)) {
-        Line *line = line_of(page, i);
+    FOREACH_LINE(i, page_distinct(page, p->request.lines)) {
+        Line *line = page_line(page, i);
         SphereAccess access = effective(p, page, line);
 
         if (line_blockers(line, p->index, access) & LINE_BIT(from->index)) {
             uint8_t left = line_revoke(line, from->index, from->published, access);
 
-            set_l1(from, page, i, left);
+            sphere_set_l1(from, page, i, left);
             lost |= !left;
         }
     }
     if (p->request.access == SPHERE_WRITE && page->protected) {
-        drop_copies(p, page, from);
+        copies_drop(p, page, from);
     }
     if (lost && __atomic_load_n(&from->dozing, __ATOMIC_RELAXED)) {
         __atomic_store_n(&from->dozing, 0, __ATOMIC_RELAXED);
@@ -359,16 +175,14 @@ static void pass(Processor *p, SpherePage *page)
 {
     unsigned i;
 
-    FOREACH_LINE(i, distinct(page, p->request.lines)) {
-        unsigned reserved = line_of(page, i)->reserved;
+    FOREACH_LINE(i, page_distinct(page, p->request.lines)) {
+        unsigned reserved = page_line(page, i)->reserved;
 
         if (reserved && reserved != p->index + 1) {
             Processor *reserver = &p->sphere->processor[reserved - 1];
 
-            for (unsigned j = 0; j < p->sphere->n_processors; j++) {
-                if (reserver->sources & LINE_BIT(j) && SPHERE_RULE(PASS_ARCS)) {
-                    order_after_position(p, j, reserver->source[j]);
-                }
+            if (SPHERE_RULE(PASS_ARCS)) {
+                order_after_sources(p, reserver);
             }
             reserver->request.dropped = 0;
         }
@@ -387,44 +201,8 @@ static void reserve(Processor *p, SpherePage *page)
         split(p->sphere, page);
     }
     pass(p, page);
-    FOREACH_LINE(i, distinct(page, p->request.lines)) {
-        line_of(page, i)->reserved = p->index + 1;
-    }
-}
-
-/* Do copies of the page still exist?  If not, stores need not be seen. */
-static void unprotect_if_unused(Processor *p, SpherePage *page)
-{
-    for (unsigned i = 0; page->tables && i < p->sphere->n_processors; i++) {
-        if (in_table(&p->sphere->processor[i], page)) {
-            return;
-        }
-    }
-    page->protected = page->code != 0;
-}
-
-/*
- * @p is going to keep copies: it must not store unseen to where they come from.  A
- * write bit that another has does no harm: @p cannot read that line before it is gone.
- */
-static void protect(Processor *p, SpherePage *page)
-{
-    unsigned i;
-
-    page->protected = true;
-    FOREACH_LINE(i, distinct(page, ALL_LINES)) {
-        if (line_of(page, i)->holders & LINE_BIT(p->index) && SPHERE_RULE(PROTECT)) {
-            set_l1(p, page, i, L1_READ);
-        }
-    }
-    if (p->request.code) {
-        page->code |= LINE_BIT(p->index);
-    }
-    if (p->request.table) {
-        if (!page->tables) {
-            page->tables = g_new0(TableUse, p->sphere->n_processors);
-        }
-        page->tables[p->index].epoch = p->epoch;
+    FOREACH_LINE(i, page_distinct(page, p->request.lines)) {
+        page_line(page, i)->reserved = p->index + 1;
     }
 }
 
@@ -433,27 +211,20 @@ static void grant(Processor *p, SpherePage *page)
 {
     unsigned i;
 
-    if (p->request.access == SPHERE_WRITE) {
-        if (page->protected) {
-            unprotect_if_unused(p, page);
-        }
-        /* With a write bit it may change any word of the line, and nobody sees it. */
-        if (!page->protected || changes_table(p, page)) {
-            order_after_left(p, page);
-        }
-    }
+    copies_granted(p, page);
     pass(p, page);
-    FOREACH_LINE(i, distinct(page, p->request.lines)) {
-        Line *line = line_of(page, i);
+    FOREACH_LINE(i, page_distinct(page, p->request.lines)) {
+        Line *line = page_line(page, i);
+        SphereAccess access = effective(p, page, line);
 
         if (line->writer && SPHERE_RULE(WRITER_ARC)) {
             order_after_position(p, line->writer - 1, line->written);
         }
-        set_l1(p, page, i, line_grant(line, p->index, p->request.access,
-                                      effective(p, page, line)));
+        p->counts.migratory += access != p->request.access;
+        sphere_set_l1(p, page, i, line_grant(line, p->index, p->request.access, access));
     }
     if (p->request.table || p->request.code) {
-        protect(p, page);
+        copies_protect(p, page);
     }
 }
 
@@ -501,7 +272,7 @@ static bool grant_or_reserve(Processor *p, SpherePage *page)
 
     if (!take_or_ask(p, page, behind ? reservers : in_the_way, behind) ||
         (p->request.access == SPHERE_WRITE && page->protected &&
-         !take_or_ask(p, page, copy_holders(p, page), false))) {
+         !take_or_ask(p, page, copies_holders(p, page), false))) {
         if (!behind) {
             reserve(p, page);
         }
@@ -522,7 +293,7 @@ static bool serve_on_page(Processor *p, SpherePage *page)
     __atomic_store_n(&p->request.page, NULL, __ATOMIC_RELAXED);
     sphere_lock(&p->lock);
     p->running = true;
-    keep_in_hand(p, page);
+    copies_keep_in_hand(p, page);
     if (sphere_asked(p)) {
         p->sphere->ops->kick(p);
     }
@@ -616,6 +387,7 @@ static void widen(Processor *p, SpherePage *page)
 /* The request's page is locked; it is unlocked. */
 static SphereAnswer ask(Processor *p, SpherePage *page)
 {
+    uint64_t taken = p->counts.taken;
     bool granted;
 
     g_assert(!p->request.page);
@@ -625,7 +397,7 @@ static SphereAnswer ask(Processor *p, SpherePage *page)
     widen(p, page);
     /* First: whoever is asked serves this as soon as it is safe. */
     __atomic_store_n(&p->request.page, page, __ATOMIC_RELAXED);
-    p->request.in_hand = p->request.access == SPHERE_WRITE && is_in_hand(p, page);
+    p->request.in_hand = p->request.access == SPHERE_WRITE && copies_is_in_hand(p, page);
     granted = grant_or_reserve(p, page);
     p->request.in_hand = false;
     while (!granted && p->exclusive) {
@@ -638,7 +410,8 @@ static SphereAnswer ask(Processor *p, SpherePage *page)
     }
     if (granted) {
         __atomic_store_n(&p->request.page, NULL, __ATOMIC_RELAXED);
-        keep_in_hand(p, page);
+        copies_keep_in_hand(p, page);
+        p->counts.local += p->counts.taken == taken;
     } else {
         p->counts.asked++;
     }
@@ -683,7 +456,7 @@ SphereAnswer sphere_enter_table(Processor *p, uint64_t offset)
     SpherePage *page = page_at(p->sphere, offset);
 
     sphere_lock(&page->lock);
-    if (in_table(p, page)) {
+    if (copies_in_table(p, page)) {
         sphere_unlock(&page->lock);
         return SPHERE_GRANTED;
     }
@@ -701,6 +474,16 @@ SphereAnswer sphere_enter_code(Processor *p, uint64_t offset)
     }
     /* After the last writer of every line: blocks of other shapes read other bytes. */
     return enter(p, page, ALL_LINES, false, true);
+}
+
+void sphere_arcs(Processor *p, OrderEmit *emit, void *opaque)
+{
+    if (p->told) {
+        p->told = false;
+        if (p->sphere->recorder->emit(p, emit, opaque)) {
+            p->ordered = SPHERE_RULE(ORDERED) ? p->floor + 1 : 0;
+        }
+    }
 }
 
 /* --- running and safe ----------------------------------------------------------- */
@@ -721,7 +504,7 @@ static void serve_inbox(Processor *p)
 
 void sphere_safe(Processor *p, Position position)
 {
-    g_assert(!p->sources && position >= p->ordered);
+    g_assert(!p->told && position >= p->ordered);
     p->in_hand.page = NULL;
     sphere_lock(&p->lock);
     p->running = false;

@@ -45,6 +45,7 @@
 typedef struct Sphere Sphere;
 typedef struct Processor Processor;
 typedef struct SpherePage SpherePage;
+typedef struct OrderRecorder OrderRecorder;
 
 typedef enum SphereAccess {
     SPHERE_READ,
@@ -59,12 +60,11 @@ typedef enum SphereAnswer {
 /* How often, for people. */
 typedef struct SphereCounts {
     uint64_t misses;            /* not in the L1 */
-    uint64_t local;             /* of these: nobody else had it */
+    uint64_t local;             /* of these: nobody was in the way */
     uint64_t taken;             /* from processors that were safe */
     uint64_t asked;             /* of processors that ran */
     uint64_t pages_moved;       /* whole pages at once */
     uint64_t migratory;         /* writable at the read */
-    uint64_t leases;            /* asked, and let the holder go on for a while */
     uint64_t drops;             /* translations to drop, asked of others */
     uint64_t code_left;         /* pages of code that others wrote to */
     uint64_t abandoned;         /* steps; counted by our user */
@@ -91,7 +91,6 @@ struct Processor {
     Position published;
     int dozing;                 /* futex: asleep until it loses a line */
     uint32_t inbox;             /* whose requests it must serve when it is safe */
-    Position seen[SPHERE_MAX_PROCESSORS];   /* FDR's VIC */
     unsigned n_drops;           /* more than fit: drop all translations */
     uint64_t drop[SPHERE_MAX_DROPS];        /* offset of a word in memory */
     bool drop_code;             /* forget which code was looked up */
@@ -126,10 +125,9 @@ struct Processor {
         unsigned word, last_word;
     } in_hand;
 
-    /* Arcs into its next step, to be logged: under the request's page, or its own. */
-    uint32_t sources;
-    Position source[SPHERE_MAX_PROCESSORS];
-    Position implied[SPHERE_MAX_PROCESSORS];    /* by the other sources */
+    /* What its next step comes after: under the request's page, or its own. */
+    bool told;                  /* something that was not emitted yet */
+    void *order;                /* the recorder's */
 };
 
 typedef struct SphereOps {
@@ -143,11 +141,16 @@ struct Sphere {
     uint64_t size;              /* in bytes */
     SpherePage *pages;
     const SphereOps *ops;
+    const OrderRecorder *recorder;
     uint64_t lines_bytes;       /* taken by split pages; atomic */
     Processor processor[SPHERE_MAX_PROCESSORS];
 };
 
-Sphere *sphere_new(unsigned n_vcpus, const void *memory, uint64_t size, const SphereOps *ops);
+/* Who records the order of steps; see order.h. */
+extern const OrderRecorder fdr_recorder;
+
+Sphere *sphere_new(unsigned n_vcpus, const void *memory, uint64_t size, const SphereOps *ops,
+                   const OrderRecorder *recorder);
 void sphere_free(Sphere *sphere);
 /* Bytes that L1s and directory take by now, about. */
 uint64_t sphere_memory(const Sphere *sphere);
@@ -213,10 +216,11 @@ void sphere_left_tables(Processor *processor, Position position);
 bool sphere_is_granted(Processor *processor);
 void sphere_await(Processor *processor, Position position);
 
+/* An arc, to be logged: the next step of @to comes after @source steps of @from. */
+typedef void OrderEmit(Processor *to, unsigned from, Position source, void *opaque);
+
 /* Calls @emit for each arc that is not implied by others, and forgets them. */
-void sphere_arcs(Processor *processor,
-                 void (*emit)(Processor *to, unsigned from, Position source, void *opaque),
-                 void *opaque);
+void sphere_arcs(Processor *processor, OrderEmit *emit, void *opaque);
 
 /*
  * What must be dropped before the next step; the caller does that.  Returns how

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Copies that are not in the L1: translations made from a page's words (T), and code
+ * (I); design 3.5.
+ *
+ * A page with copies is protected: nobody has write bits there, so every store comes to
+ * sphere_acquire().  One that may change what a copy was made from first owns the line,
+ * so that the word does not change any more and nobody makes new copies, and then
+ * brings every holder of copies to a boundary, where it drops them.
+ *
+ * Whoever runs code from a page is one bit.  Translations go in the thousands at once, when
+ * their processor drops them all; so T has an epoch, and nobody looks at pages then.
+ */
+#include <string.h>
+
+#include "hw/recorder/copies.h"
+#include "hw/recorder/directory.h"
+#include "hw/recorder/order.h"
+#include "hw/recorder/sphere-internal.h"
+#include "hw/recorder/sphere-lock.h"
+
+bool copies_in_table(const Processor *p, const SpherePage *page)
+{
+    return page->tables &&
+           page->tables[p->index].epoch == __atomic_load_n(&p->epoch, __ATOMIC_ACQUIRE);
+}
+
+/*
+ * May translations have been made from what @p is going to write?  Absence is never
+ * cached, so not from words that are zero (holes.md 22).
+ */
+static bool changes_table(const Processor *p, const SpherePage *page)
+{
+    uint64_t offset = sphere_page_offset(p->sphere, page);
+    const uint64_t *words = (const uint64_t *)(p->sphere->memory + offset);
+
+    for (unsigned i = p->request.word; page->tables && i <= p->request.last_word; i++) {
+        if (__atomic_load_n(&words[i], __ATOMIC_RELAXED) && SPHERE_RULE(DROP_TABLE)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool copies_is_in_hand(const Processor *p, const SpherePage *page)
+{
+    return p->in_hand.page == page && p->request.word >= p->in_hand.word &&
+           p->request.last_word <= p->in_hand.last_word;
+}
+
+void copies_keep_in_hand(Processor *p, SpherePage *page)
+{
+    if (p->request.access == SPHERE_WRITE) {
+        p->in_hand.page = page;
+        p->in_hand.word = p->request.word;
+        p->in_hand.last_word = p->request.last_word;
+    }
+}
+
+uint32_t copies_holders(Processor *p, SpherePage *page)
+{
+    uint32_t holders = page->code;
+
+    if (!p->request.in_hand && changes_table(p, page)) {
+        for (unsigned i = 0; i < p->sphere->n_processors; i++) {
+            if (copies_in_table(&p->sphere->processor[i], page)) {
+                holders |= LINE_BIT(i) & ~p->request.dropped;
+            }
+        }
+    }
+    return holders & ~LINE_BIT(p->index);
+}
+
+/*
+ * Who has left T of @page dropped its translations by itself, but what it did with
+ * them must still come before what @p is going to change (holes.md 5).
+ */
+static void order_after_left(Processor *p, SpherePage *page)
+{
+    for (unsigned i = 0; page->tables && i < p->sphere->n_processors; i++) {
+        const Processor *other = &p->sphere->processor[i];
+        TableUse *use = &page->tables[i];
+
+        if (use->epoch && !copies_in_table(other, page)) {
+            use->left = __atomic_load_n(&other->epoch_began, __ATOMIC_RELAXED);
+            use->epoch = 0;
+        }
+        if (use->left && SPHERE_RULE(DEPOSIT)) {
+            order_after_position(p, i, use->left);
+        }
+    }
+}
+
+void copies_drop(Processor *p, SpherePage *page, Processor *from)
+{
+    if (page->code & LINE_BIT(from->index)) {
+        page->code &= ~LINE_BIT(from->index);
+        __atomic_store_n(&from->drop_code, SPHERE_RULE(DROP_CODE), __ATOMIC_RELAXED);
+        p->counts.code_left++;
+    }
+    if (copies_in_table(from, page) && changes_table(p, page)) {
+        for (unsigned i = p->request.word; i <= p->request.last_word; i++) {
+            if (from->n_drops < SPHERE_MAX_DROPS) {
+                from->drop[from->n_drops] = sphere_page_offset(p->sphere, page) + i * 8;
+            }
+            if (from->n_drops <= SPHERE_MAX_DROPS) {
+                __atomic_store_n(&from->n_drops, from->n_drops + 1, __ATOMIC_RELAXED);
+            }
+        }
+        p->request.dropped |= LINE_BIT(from->index);
+        p->counts.drops++;
+    }
+}
+
+unsigned sphere_take_drops(Processor *p, uint64_t words[SPHERE_MAX_DROPS], bool *code)
+{
+    unsigned n;
+
+    sphere_lock(&p->lock);
+    n = p->n_drops;
+    memcpy(words, p->drop, MIN(n, SPHERE_MAX_DROPS) * sizeof(*words));
+    *code = p->drop_code;
+    __atomic_store_n(&p->n_drops, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&p->drop_code, false, __ATOMIC_RELAXED);
+    sphere_unlock(&p->lock);
+    return n;
+}
+
+/*
+ * A store that finds the new epoch comes after @position, at which this one has
+ * arrived: so it must not wait behind it any more.
+ */
+void sphere_left_tables(Processor *p, Position position)
+{
+    p->floor = position;
+    __atomic_store_n(&p->epoch_began, position, __ATOMIC_RELAXED);
+    __atomic_store_n(&p->epoch, p->epoch + 1, __ATOMIC_RELEASE);
+}
+
+/* Do copies of the page still exist?  If not, stores need not be seen. */
+static void unprotect_if_unused(Processor *p, SpherePage *page)
+{
+    for (unsigned i = 0; page->tables && i < p->sphere->n_processors; i++) {
+        if (copies_in_table(&p->sphere->processor[i], page)) {
+            return;
+        }
+    }
+    page->protected = page->code != 0;
+}
+
+/*
+ * @p is going to keep copies: it must not store unseen to where they come from.  A
+ * write bit that another has does no harm: @p cannot read that line before it is gone.
+ */
+void copies_protect(Processor *p, SpherePage *page)
+{
+    unsigned i;
+
+    page->protected = true;
+    FOREACH_LINE(i, page_distinct(page, ALL_LINES)) {
+        if (page_line(page, i)->holders & LINE_BIT(p->index) && SPHERE_RULE(PROTECT)) {
+            sphere_set_l1(p, page, i, L1_READ);
+        }
+    }
+    if (p->request.code) {
+        page->code |= LINE_BIT(p->index);
+    }
+    if (p->request.table) {
+        if (!page->tables) {
+            page->tables = g_new0(TableUse, p->sphere->n_processors);
+        }
+        page->tables[p->index].epoch = p->epoch;
+    }
+}
+
+void copies_granted(Processor *p, SpherePage *page)
+{
+    if (p->request.access == SPHERE_WRITE) {
+        if (page->protected) {
+            unprotect_if_unused(p, page);
+        }
+        /* With a write bit it may change any word of the line, and nobody sees it. */
+        if (!page->protected || changes_table(p, page)) {
+            order_after_left(p, page);
+        }
+    }
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * What requests must know of copies.  The page that is asked for is locked; @p is who asks.
+ */
+#ifndef RECORDER_COPIES_H
+#define RECORDER_COPIES_H
+
+#include "hw/recorder/sphere.h"
+
+/* Does @p have translations made from @page? */
+bool copies_in_table(const Processor *p, const SpherePage *page);
+
+/* Who else must drop copies of @page before @p writes there? */
+uint32_t copies_holders(Processor *p, SpherePage *page);
+/* @from is safe, and locked.  It drops its copies itself, before it runs again. */
+void copies_drop(Processor *p, SpherePage *page, Processor *from);
+
+/* Was what it asks for granted, and has it not been safe since? */
+bool copies_is_in_hand(const Processor *p, const SpherePage *page);
+void copies_keep_in_hand(Processor *p, SpherePage *page);
+
+/* Nobody is in the way, before the lines are granted. */
+void copies_granted(Processor *p, SpherePage *page);
+/* They have been: from now on @p keeps the copies that it asked for. */
+void copies_protect(Processor *p, SpherePage *page);
+
+#endif
