@@ -164,6 +164,7 @@ def usage_errors_are_one_line_and_status_2():
                        (["record", "-o", "x", "--nonsense"], "--nonsense"),
                        (["record", "-o", "x", "y"], "'y'"),
                        (["record", "-o", "x", "--smp", "many"], "--smp"),
+                       (["replay", "x", "--threads", "many"], "--threads"),
                        (["record", "-o", "x", "--smp", "-1"], "--smp"),
                        (["record", "-o", "x", "--timeout", "-1"], "--timeout"),
                        (["record", "-o", "x", "--"], "no QEMU"),
