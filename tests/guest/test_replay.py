@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Record each guest program, and devices at work, and replay: console, registers, RAM identical.
 
-One vCPU so far.  What replay checks itself (register digests, store hashes, RAM
+What replay checks itself (register digests, store hashes, RAM
 digest) it reports by its exit status; the console is compared here.
 """
 
 import base64
+import contextlib
 import functools
+import hashlib
 import http.server
 import os
+import re
 import shlex
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -30,19 +32,19 @@ SMALL = {            # rounds, so that each takes about a second
 
 
 @functools.lru_cache
-def stock_command(command):
-    """QEMU's command line for the stock guest with one vCPU, as a list."""
-    return shlex.split(run(f"{TOP}/images/boot", "--arch", "aarch64", "--smp", "1", "--run", command,
-                           "--print").stdout)
+def stock_command(command, smp=1):
+    """QEMU's command line for the stock guest, as a list."""
+    return shlex.split(run(f"{TOP}/images/boot", "--arch", "aarch64", "--smp", str(smp),
+                           "--run", command, "--print").stdout)
 
 
-def cycle(name, command, *qemu_args, changes=()):
+def cycle(name, command, *qemu_args, changes=(), smp=1, options=()):
     """Record `command` in a guest with more devices, replay; the console."""
-    args = list(stock_command(command))
+    args = list(stock_command(command, smp))
     for old, new in changes:
         args[args.index(old)] = new
     directory = place(name)
-    recorded, _ = record(directory, "--", *args, *qemu_args)
+    recorded, _ = record(directory, *options, "--", *args, *qemu_args)
     check(b"reprise: end status=0" in recorded, recorded.decode(errors="replace"))
     replayed, said = replay(directory)
     check("replayed identically" in said, said)
@@ -130,9 +132,9 @@ def fw_cfg_dma_replays_identically():
     check("dma-write" in dump, f"there was no DMA:\n{dump}")
 
 
-@test
-def network_replays_identically():
-    """A file comes from a server on this host, which is gone in the replay."""
+@contextlib.contextmanager
+def server_on_this_host():
+    """How a guest gets a file from it, and the file's digest; it is gone in the replay."""
     body = os.urandom(200000)
 
     class Handler(http.server.BaseHTTPRequestHandler):
@@ -146,11 +148,19 @@ def network_replays_identically():
 
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    command = ("ip link set eth0 up; ip addr add 10.0.2.15/24 dev eth0; "
-               f"wget -q -O - http://10.0.2.2:{server.server_port}/f | md5sum")
-    console = cycle("network", command, "-netdev", "user,id=n", "-device", "virtio-net-pci,netdev=n")
+    yield ("ip link set eth0 up; ip addr add 10.0.2.15/24 dev eth0; "
+           f"wget -q -O - http://10.0.2.2:{server.server_port}/f | md5sum",
+           hashlib.md5(body).hexdigest())
     server.shutdown()
-    digest = subprocess.run(["md5sum"], input=body, stdout=subprocess.PIPE).stdout.split()[0].decode()
+
+
+NETWORK = ("-netdev", "user,id=n", "-device", "virtio-net-pci,netdev=n")
+
+
+@test
+def network_replays_identically():
+    with server_on_this_host() as (command, digest):
+        console = cycle("network", command, *NETWORK)
     check(digest in console, console)
 
 
@@ -171,13 +181,15 @@ def bare_guest():
     return path
 
 
-@test_each(["cortex-a72", "cortex-a76", "max"])
-def bare_guest_replays_identically(cpu):
+@test_each(["cortex-a72", "cortex-a76", "max", "cortex-a76 smp"])
+def bare_guest_replays_identically(how):
     """Page walks that write, memory attributes, instructions of newer CPUs, under interrupts."""
+    cpu, *smp = how.split()
     directory = place("bare-guest")
     recorded, _ = record(directory, "--", f"{BIN}/qemu-system-aarch64", "-nodefaults", "-m", "128",
                          "-machine", "virt,gic-version=2", "-cpu", f"{cpu},pmu=off",
-                         "-display", "none", "-serial", "stdio", "-kernel", bare_guest())
+                         "-display", "none", "-serial", "stdio", "-kernel", bare_guest(),
+                         "-smp", "2" if smp else "1")
     lines = recorded.decode().splitlines()
     check([line.split()[0] for line in lines] == BARE_TESTS, recorded)
     check(not any("bad" in line for line in lines), recorded)
@@ -201,6 +213,78 @@ def a_32_bit_program_replays_identically():
     program = base64.b64encode(arm32_program.elf()).decode()
     console = cycle("arm32", f"echo {program} | base64 -d >/tmp/a && chmod +x /tmp/a && /tmp/a")
     check(f"\n{arm32_program.RESULT}\r" in console, console)
+
+
+# --- several vCPUs ------------------------------------------------------------------------
+
+@test_each(["racey locks forkstorm", "pipes signals syscalls"])
+def programs_on_four_vcpus_replay_identically(programs):
+    cycle("smp", " && ".join(f"{p} -t 4 -n {max(1, SMALL[p] // 4)}" for p in programs.split()), smp=4)
+
+
+@test
+def races_differ_and_replay_identically():
+    """The same program three times; its result depends on who is first."""
+    consoles = [cycle(f"racey-{i}", "racey -t 4 -n 20000", smp=4) for i in range(3)]
+    signatures = {re.search(r"signature=(\w+)", console).group(1) for console in consoles}
+    check(len(signatures) == 3, signatures)
+
+
+@test
+def eight_vcpus_with_gicv3_replay_identically():
+    cycle("gicv3", "racey -t 8 -n 5000", smp=8, changes=(("virt", "virt,gic-version=3,its=off"),))
+
+
+@test
+def every_access_on_the_slow_path_replays_identically():
+    cycle("slow", "racey -t 2 -n 5000 && forkstorm -t 2 -n 2", smp=2, options=["--slow-path"])
+
+
+@test
+def devices_of_two_vcpus_replay_identically():
+    disk = os.path.join(recording.TOP, "disk")
+    with open(disk, "wb") as file:
+        file.truncate(4 << 20)
+    with server_on_this_host() as (command, digest):
+        console = cycle("devices", f"({DISK_WORK}) & {command}; wait", *NETWORK, "-drive",
+                        f"file={disk},if=none,id=d,format=raw", "-device", "virtio-blk-pci,drive=d",
+                        smp=2)
+    check(digest in console and "  /dev/vda" in console, console)
+    os.remove(disk)
+
+
+@test
+def cortex_a76_with_four_vcpus_replays_identically():
+    """It sets flags in page tables by itself, and has atomic instructions."""
+    cycle("a76", "forkstorm -t 4 -n 2 && locks -t 4 -n 5000", smp=4,
+          changes=(("cortex-a72,pmu=off", "cortex-a76,pmu=off"),))
+
+
+@test
+def a_recorder_of_four_vcpus_that_is_killed_replays_to_the_cut():
+    """Three vCPUs sleep, while others wait for what they did before."""
+    directory = place("smp-killed")
+    process = start("record", "-o", directory, "--smp", "4", "--run",
+                    "racey -t 4 -n 5000; while :; do date; sleep 0.1; done")
+    wait_for_console(b" UTC ", process)
+    time.sleep(1)
+    before = console()
+    time.sleep(1)
+    os.kill(emulator_of(process), signal.SIGKILL)
+    end(process, 1)
+    recorded = console()
+    replayed, said = replay(directory)
+    check("replayed up to the cut" in said and recorded.startswith(replayed), said)
+    check(replayed.startswith(before), f"recorded:\n{recorded}\nreplayed:\n{replayed}")
+
+
+@test
+def traces_of_several_vcpus_are_the_same():
+    directory, trace = place("traced"), place("trace")
+    record(directory, "--smp", "2", "--digest-interval", "100000", "--run", "forkstorm -t 2 -n 1")
+    replay(directory, "--trace", trace, "--trace-interval", "50000")
+    said = run(recording.REPRISE, "compare", directory, trace).stdout
+    check(all(f"vCPU {i}" in said for i in range(2)), said)
 
 
 recording.main()
