@@ -15,7 +15,7 @@ from harness import BIN, check, main, one_line, run, test
 REPRISE = os.path.join(BIN, "reprise")
 LOG_VERSION = 2
 ORDER, DATA = 0, 1
-WAIT, INTERRUPT, WAKE, DMA_WRITE, LOAD = 0, 1, 2, 4, 6
+WAIT, INTERRUPT, WAKE, DMA_WRITE, LOAD = 0, 1, 2, 7, 9
 
 
 def crc32c(data):
