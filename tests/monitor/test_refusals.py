@@ -31,6 +31,8 @@ CANNOT_RECORD = {
     "a hypervisor": ([*QEMU, *CPU, "-machine", "virtualization=on"], "virtualization=off"),
     "a secure world": ([*QEMU, *CPU, "-machine", "secure=on"], "secure=off"),
     "memory tags": ([*QEMU, "-cpu", "max,pmu=off", "-machine", "mte=on"], "mte=off"),
+    "max with several vCPUs": ([*QEMU, "-cpu", "max,pmu=off", "-smp", "2"], "FEAT_MOPS"),
+    "scalable vectors with several vCPUs": ([*QEMU, "-cpu", "a64fx,pmu=off", "-smp", "2"], "sve=off"),
     "an ITS": ([*QEMU, *CPU, "-machine", "gic-version=3"], "its=off"),
     "semihosting": ([*QEMU, *CPU, "-semihosting"], "semihosting"),
     "memory in parts": ([*QEMU, *CPU, "-m", "64", "-object", "memory-backend-ram,id=m,size=64M",

@@ -78,6 +78,30 @@ def a_recording_shows_where_it_is():
 
 
 @test
+def two_vcpus_show_what_they_wait_for():
+    directory = place("two")
+    process = start("record", "-o", directory, "--smp", "2", "--qmp", socket(),
+                    "--run", "while :; do racey -t 2 -n 2000; done")
+    qmp = Qmp(socket(), process)
+    wait_for_console(b"signature", process)
+    waits, deadline = set(), time.monotonic() + 60
+    while not waits & {"vCPU 0", "vCPU 1"} and time.monotonic() < deadline:
+        shown = status(qmp)
+        for vcpu in shown["vcpus"]:
+            waits |= set(re.findall(r"vCPU \d|DMA|lock", vcpu.get("waits-for", "")))
+    check(waits & {"vCPU 0", "vCPU 1"}, waits)
+    check([vcpu["vcpu"] for vcpu in shown["vcpus"]] == [0, 1] and shown["tracking-memory"] > 0, shown)
+    for vcpu in shown["vcpus"]:
+        counts = counters(vcpu["statistics"])
+        check(all(counts[name] > 0 for name in ("arcs", "misses", "lines asked for", "us waited")), counts)
+        check(any(name.startswith("waits below ") for name in counts), counts)
+    qmp("recorder-stop", pause=True)
+    qmp("quit")
+    end(process)
+    qmp.close()
+
+
+@test
 def a_replay_shows_what_comes_next():
     process = start("replay", busy(), "--qmp", socket())
     qmp = Qmp(socket(), process)
