@@ -44,7 +44,8 @@ static bool changes_table(const Processor *p, const SpherePage *page)
 
 bool copies_is_in_hand(const Processor *p, const SpherePage *page)
 {
-    return p->in_hand.page == page && p->request.word >= p->in_hand.word &&
+    return p->request.access == SPHERE_WRITE && p->in_hand.page == page &&
+           p->request.word >= p->in_hand.word &&
            p->request.last_word <= p->in_hand.last_word;
 }
 

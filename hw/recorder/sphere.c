@@ -212,16 +212,20 @@ static void grant(Processor *p, SpherePage *page)
     unsigned i;
 
     copies_granted(p, page);
-    pass(p, page);
+    if (!p->request.in_hand) {
+        pass(p, page);
+    }
     FOREACH_LINE(i, page_distinct(page, p->request.lines)) {
         Line *line = page_line(page, i);
         SphereAccess access = effective(p, page, line);
+        unsigned reserved = p->request.in_hand ? line->reserved : 0;
 
         if (line->writer && SPHERE_RULE(WRITER_ARC)) {
             order_after_position(p, line->writer - 1, line->written);
         }
         p->counts.migratory += access != p->request.access;
         sphere_set_l1(p, page, i, line_grant(line, p->index, p->request.access, access));
+        line->reserved = reserved;
     }
     if (p->request.table || p->request.code) {
         copies_protect(p, page);
@@ -268,7 +272,8 @@ static bool grant_or_reserve(Processor *p, SpherePage *page)
 {
     uint32_t reservers;
     uint32_t in_the_way = blockers(p, page, &reservers);
-    bool behind = reservers && !p->exclusive;
+    bool owns = p->request.in_hand && SPHERE_RULE(IN_HAND_PASSES);
+    bool behind = reservers && !p->exclusive && !owns;
 
     if (!take_or_ask(p, page, behind ? reservers : in_the_way, behind) ||
         (p->request.access == SPHERE_WRITE && page->protected &&
@@ -292,7 +297,7 @@ static bool serve_on_page(Processor *p, SpherePage *page)
     }
     __atomic_store_n(&p->request.page, NULL, __ATOMIC_RELAXED);
     sphere_lock(&p->lock);
-    p->running = true;
+    p->running = SPHERE_RULE(RUN_AT_GRANT);
     copies_keep_in_hand(p, page);
     if (sphere_asked(p)) {
         p->sphere->ops->kick(p);
@@ -397,7 +402,7 @@ static SphereAnswer ask(Processor *p, SpherePage *page)
     widen(p, page);
     /* First: whoever is asked serves this as soon as it is safe. */
     __atomic_store_n(&p->request.page, page, __ATOMIC_RELAXED);
-    p->request.in_hand = p->request.access == SPHERE_WRITE && copies_is_in_hand(p, page);
+    p->request.in_hand = copies_is_in_hand(p, page) && SPHERE_RULE(IN_HAND);
     granted = grant_or_reserve(p, page);
     p->request.in_hand = false;
     while (!granted && p->exclusive) {
@@ -568,6 +573,9 @@ void sphere_await(Processor *p, Position position)
     if (wait) {
         serve_inbox(p);
         wait_for_grant(p);
+    }
+    if (!SPHERE_RULE(RUN_AT_GRANT)) {
+        p->running = true;
     }
     p->floor = position;
 }

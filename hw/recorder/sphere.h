@@ -117,8 +117,9 @@ struct Processor {
     /*
      * The words that it was last granted to write.  Until it is safe again it owns
      * their lines, so nobody has new copies of them, and the store that is
-     * made at last, which has no write bit, need not ask again.  Its own
-     * thread's, and under its lock.
+     * made at last, which has no write bit, need not ask again, nor wait for those
+     * that reserve the lines by now: they wait for it.  Its own thread's, and under
+     * its lock.
      */
     struct {
         SpherePage *page;

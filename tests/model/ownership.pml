@@ -28,6 +28,29 @@
 
 #include "sphere.pml"
 
+/* What is done while nobody may take anything is done in one go. */
+inline sphere_safe(p) {
+    atomic { settle(p); stop_running(p) };
+    serve_inbox(p)
+}
+
+inline sphere_run(p) {
+    running[p] = true
+}
+
+inline sphere_await(p) {
+    if
+    :: BROKEN(WANT_FIRST) -> wants[p] = last
+    :: else
+    fi;
+    if
+    :: atomic { !granted[p] -> settle(p); stop_running(p) };
+        serve_inbox(p)
+    :: granted[p]
+    fi;
+    await_grant(p)
+}
+
 bool executing[N];
 byte stopper;                   /* who wants exclusive execution, or has it, + 1 */
 bool big_lock;
@@ -41,11 +64,7 @@ inline start_exclusive(p) {
     atomic { !stopper -> stopper = p + 1 };
     i = 0;
     do
-#ifdef BREAK_EXCLUSIVE
-    :: i < VCPUS -> !executing[i] || wants[i] != NONE; i++
-#else
-    :: i < VCPUS -> !executing[i]; i++
-#endif
+    :: i < VCPUS -> !executing[i] || (BROKEN(EXCLUSIVE) && wants[i] != NONE); i++
     :: else -> break
     od;
     i = 0
@@ -53,48 +72,58 @@ inline start_exclusive(p) {
 
 /* One try; @asked tells whether it was abandoned. */
 inline try(p) {
-    acquire(p, a, wa);
-    if
-    :: !asked && two -> acquire(p, b, wb)
-    :: else
-    fi
+    last = a;
+    do
+    :: atomic {
+            write = (last == a -> wa : wb);
+            acquire(p, last, write);
+            if
+            :: !asked && two && last != b -> last = b
+            :: else -> break
+            fi
+        }
+    od
 }
 
 inline commit(p) {
-    access(p, a, wa);
-    if
-    :: two -> access(p, b, wb)
-    :: else
-    fi;
-    end_step(p)
+    atomic {
+        access(p, a, wa);
+        if
+        :: two -> access(p, b, wb)
+        :: else
+        fi;
+        end_step(p);
+        tries = 0
+    }
 }
 
 inline step_exclusively(p) {
-    settle(p);
     sphere_safe(p);
     executing[p] = false;
     start_exclusive(p);
     sphere_run(p);
     exclusive[p] = true;
     /* Only DMA may be in the way, for a moment. */
+    asked = true;
     do
-    :: atomic { try(p); if :: asked -> wants[p] = NONE :: else fi };
-        if
-        :: asked -> assert(VCPUS < N)
-        :: else -> break
-        fi
+    :: asked ->
+        atomic { try(p); if :: asked -> wants[p] = NONE; assert(VCPUS < N) :: else fi }
+    :: !asked -> break
     od;
     commit(p);
     exclusive[p] = false;
-    settle(p);
     sphere_safe(p);
     atomic { stopper = 0; executing[p] = true };
     sphere_run(p)
 }
 
+#define STOPPED 1
+#define ASKED 2
+#define DEVICE 3
+
 proctype Vcpu(byte p) {
-    byte i, box, a, b, tries, n;
-    bool wa, wb, two, asked;
+    byte i, box, a, b, tries, n, last, why;
+    bool wa, wb, two, asked, write;
 
     exec_start(p);
     sphere_run(p);
@@ -108,25 +137,23 @@ proctype Vcpu(byte p) {
 #endif
         /* The boundary. */
         if
-        :: stopper ->
-            settle(p);
-            sphere_safe(p);
-            executing[p] = false;
-            exec_start(p);
-            sphere_run(p)
-        :: !stopper && inbox[p] ->
-            settle(p);
-            sphere_safe(p);
-            sphere_run(p)
+        :: atomic { stopper -> why = STOPPED }
+        :: atomic { !stopper && inbox[p] -> why = ASKED }
         :: !stopper && !inbox[p]
 #ifdef BIG_LOCK
-        :: !stopper && !inbox[p] ->     /* a device access */
-            settle(p);
-            sphere_safe(p);
-            atomic { !big_lock -> big_lock = true };
-            big_lock = false;
-            sphere_run(p)
+        :: atomic { !stopper && !inbox[p] -> why = DEVICE }
 #endif
+        fi;
+        if
+        :: why ->
+            sphere_safe(p);
+            if
+            :: why == STOPPED -> executing[p] = false; exec_start(p)
+            :: why == DEVICE -> atomic { !big_lock -> big_lock = true }; big_lock = false
+            :: why == ASKED
+            fi;
+            atomic { sphere_run(p); why = 0 }
+        :: !why
         fi;
         /* Few kinds: each one more multiplies the states. */
         atomic {
@@ -140,7 +167,6 @@ proctype Vcpu(byte p) {
 #endif
             fi
         };
-        tries = 0;
         do
         :: try(p);
             if
@@ -155,14 +181,13 @@ proctype Vcpu(byte p) {
             fi
         od
     od;
-    settle(p);
     sphere_safe(p);
     executing[p] = false
 }
 
 #ifdef DMA
 proctype Devices(byte p) {
-    byte i, box, a, n;
+    byte i, box, a, n, last;
     bool asked;
 
     do
@@ -175,8 +200,7 @@ proctype Devices(byte p) {
 #endif
         atomic { !big_lock -> big_lock = true };
         sphere_run(p);
-        a = 0;
-        acquire(p, a, true);
+        atomic { acquire(p, a, true) };
         if
         :: asked -> sphere_await(p)
         :: else
@@ -193,7 +217,7 @@ init {
     byte k;
 
     atomic {
-        k = 0;
+        READ_BROKEN;
         do
         :: k < VCPUS -> run Vcpu(k); k++
         :: else -> break

@@ -353,9 +353,25 @@ static void step_exclusively(Vcpu *v, const Insn *insn)
     run(v);
 }
 
+/* Does it need no more than one line, or two that it asks for at once? */
+static bool is_one_access(const Insn *insn)
+{
+    for (unsigned i = 0; i < insn->n; i++) {
+        if (insn->op[i].kind < OP_LOAD || insn->op[i].kind > OP_STORE || insn->op[i].virtual ||
+            insn->op[i].at != insn->op[0].at || (insn->op[i].kind == OP_OWN && i > 0)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static void step(Vcpu *v, const Insn *insn)
 {
     for (unsigned tries = 0; !try(v, insn); tries++) {
+        /* Nothing is taken from it between a grant and the next try. */
+        if (tries && is_one_access(insn)) {
+            v->stream->waited_twice = true;
+        }
         wait_for_line(v);
         if (tries == guest.few_tries) {
             step_exclusively(v, insn);

@@ -39,6 +39,7 @@ typedef struct Stream {
     GArray *events;             /* Event */
     GArray *steps;              /* Step */
     GArray *seen;               /* Seen */
+    bool waited_twice;          /* for one access: what it got was of no use */
 } Stream;
 
 typedef struct Recording {

@@ -23,7 +23,10 @@
     rule(REPLAY_WAITS_FIRST, "replay walks after all waits of the step") \
     rule(FAULT_IS_STEP, "a fault is a step") \
     rule(OWN_ALL_FIRST, "an instruction owns all its lines before its first store") \
-    rule(NO_MIGRATION, "nothing migrates in a page with copies")
+    rule(NO_MIGRATION, "nothing migrates in a page with copies") \
+    rule(IN_HAND, "a store that was granted need not ask again, be others in T") \
+    rule(IN_HAND_PASSES, "nor wait behind who reserves what it has") \
+    rule(RUN_AT_GRANT, "nobody takes back what was granted before it was used")
 
 enum {
     RULE_NONE,

@@ -40,6 +40,16 @@ static void add_totals(const SphereCounts *counts)
     }
 }
 
+static char *check_waits(const Recording *recording)
+{
+    for (unsigned i = 0; i < recording->n_vcpus; i++) {
+        if (recording->stream[i].waited_twice) {
+            return g_strdup_printf("vCPU %u waited twice for one access", i);
+        }
+    }
+    return NULL;
+}
+
 /* NULL, or what went wrong. */
 static char *test_seed(uint64_t seed)
 {
@@ -49,7 +59,10 @@ static char *test_seed(uint64_t seed)
     if (!recording) {
         return g_strdup("recording hangs");
     }
-    trouble = recording_check_order(recording);
+    trouble = check_waits(recording);
+    if (!trouble) {
+        trouble = recording_check_order(recording);
+    }
     for (unsigned i = 0; i < REPLAYS && !trouble; i++) {
         trouble = recording_replay(recording, seed * REPLAYS + i);
     }

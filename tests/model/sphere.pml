@@ -9,14 +9,57 @@
  * what a taker gets, since an arc leaves from there.  Numbers stay small because
  * programs do.
  *
- * -DBREAK_... switches a rule off; test_model.py expects spin to notice each.
+ * The environment's BROKEN switches the rule of that number off; test_model.py expects spin to
+ * notice each.  It is read when a verifier runs, since compiling one takes longer than
+ * running it.  For the same reason what is long has one caller for each process.
  */
+#define RULE_NOP 1              /* an abandoned step that got something is a step */
+#define RULE_TAKE_ARC 2         /* who takes a line comes after who held it */
+#define RULE_WRITER_ARC 3       /* and after the last writer */
+#define RULE_TAKE_RUNNING 4     /* nothing is taken from who runs */
+#define RULE_SERVE 5            /* who becomes safe serves who asked */
+#define RULE_RESERVE 6          /* the first asker reserves */
+#define RULE_NEXT_RESERVES 7    /* on a grant, the next one does, before newcomers */
+#define RULE_EXCLUSIVE 8        /* who waits for a line is not stopped */
+#define RULE_DROP 9             /* stores make others drop copies */
+#define RULE_DROP_ARC 10        /* and come after who dropped them */
+#define RULE_TAKE_DROPS 11      /* which happens before the next step */
+#define RULE_LEFT 12            /* stores come after who left by itself, too */
+#define RULE_LEFT_UNSEEN 13     /* also if later ones may go unseen */
+#define RULE_PROTECT 14         /* who makes copies loses its write bits */
+#define RULE_WRITE_BITS 15      /* and gets no others */
+#define RULE_IN_HAND 16         /* a store that was granted need not ask again */
+#define RULE_IN_HAND_ENDS 17    /* until its processor was safe */
+
+#define RULE_WANT_FIRST 18      /* a request is known before anybody is asked */
+#define RULE_IN_HAND_PASSES 19  /* nor wait behind who reserves what it has */
+
+byte broken;
+#define BROKEN(rule) (broken == RULE_##rule)
+/* The first thing that init does. */
+#define READ_BROKEN c_code { \
+    const char *number = getenv("BROKEN"); \
+    now.broken = number ? atoi(number) : 0; \
+}
+
 #define BIT(p) (1 << (p))
 #define NONE 255
+
+/* What is accessed: lines, or words of them. */
+#ifndef PLACES
+#define PLACES LINES
+#endif
 
 byte holders[LINES];            /* a bit for each processor */
 bool owned[LINES];
 byte reserved[LINES];           /* for whom, + 1 */
+
+/* What copies.pml adds: more must be asked for, and less. */
+#ifndef COPIES
+#define MAY(p, line, write) true
+#define IN_HAND(p, write) false
+#define not_in_hand(p) skip
+#endif
 
 bool running[N];
 byte inbox[N];
@@ -37,8 +80,8 @@ byte knows[N * N], did[N * N], pending[N * N];
 bool pends[N];
 byte writer_knew[LINES * N];    /* when it gave way */
 /* What really happened, for checking. */
-byte written[LINES * N];        /* one more than the last step that wrote it */
-byte was_read[LINES * N];
+byte written[PLACES * N];       /* one more than the last step that wrote it */
+byte was_read[PLACES * N];
 
 /* A macro, since spin passes no arrays. */
 #define learn(p, array, at) \
@@ -96,30 +139,26 @@ inline end_step(p) {
 
 /* An abandoned step that got something is a step (holes.md 4). */
 inline settle(p) {
-#ifdef BREAK_NOP
-    skip
-#else
     if
-    :: ordered[p] -> end_step(p)
+    :: ordered[p] && !BROKEN(NOP) -> end_step(p)
     :: else
     fi
-#endif
 }
 
 /* What a replay does in any order that the arcs allow must be what was done. */
-inline check_access(p, line, write) {
+inline check_access(p, place, write) {
     q_ = 0;
     do
     :: q_ < N ->
-        assert(q_ == p || knows[p * N + q_] >= written[line * N + q_]);
-        assert(q_ == p || !(write) || knows[p * N + q_] >= was_read[line * N + q_]);
+        assert(q_ == p || knows[p * N + q_] >= written[place * N + q_]);
+        assert(q_ == p || !(write) || knows[p * N + q_] >= was_read[place * N + q_]);
         q_++
     :: else -> break
     od;
     q_ = 0;
     if
-    :: write -> written[line * N + p] = position[p] + 1
-    :: else -> was_read[line * N + p] = position[p] + 1
+    :: write -> written[place * N + p] = position[p] + 1
+    :: else -> was_read[place * N + p] = position[p] + 1
     fi
 }
 #else
@@ -127,14 +166,15 @@ inline check_access(p, line, write) {
 #define arcs(p) skip
 #define end_step(p) skip
 #define settle(p) skip
-#define check_access(p, line, write) skip
+#define check_access(p, place, write) skip
 #endif
 
 /* p takes the line from q, which is safe. */
 inline take(p, q, line, write) {
-#ifndef BREAK_TAKE_ARC
-    learn(p, did, q);
-#endif
+    if
+    :: !BROKEN(TAKE_ARC) -> learn(p, did, q)
+    :: else
+    fi;
 #ifdef CLOCKS
     if
     :: owned[line] ->
@@ -147,6 +187,9 @@ inline take(p, q, line, write) {
     :: else
     fi;
 #endif
+#ifdef COPIES
+    write_bit[q] = false;
+#endif
     owned[line] = false;
     if
     :: write -> holders[line] = holders[line] & ~BIT(q)
@@ -158,7 +201,7 @@ inline take(p, q, line, write) {
 inline request(p, line, write) {
     ok_ = true;
     if
-    :: reserved[line] && reserved[line] != p + 1 && !exclusive[p] ->
+    :: reserved[line] && reserved[line] != p + 1 && !exclusive[p] && !IN_HAND(p, write) ->
         inbox[reserved[line] - 1] = inbox[reserved[line] - 1] | BIT(p);
         ok_ = false
     :: else ->
@@ -167,14 +210,9 @@ inline request(p, line, write) {
         do
         :: q_ < N ->
             if
-            :: (way_ & BIT(q_)) &&
-#ifdef BREAK_TAKE_RUNNING
-               true
-#else
-               !running[q_]
-#endif
-               -> take(p, q_, line, write)
-            :: (way_ & BIT(q_)) && running[q_] ->
+            :: (way_ & BIT(q_)) && (!running[q_] || BROKEN(TAKE_RUNNING)) ->
+                take(p, q_, line, write)
+            :: (way_ & BIT(q_)) && running[q_] && !BROKEN(TAKE_RUNNING) ->
                 inbox[q_] = inbox[q_] | BIT(p);
                 ok_ = false
             :: else
@@ -183,148 +221,116 @@ inline request(p, line, write) {
         :: else -> break
         od;
         q_ = 0;
+#ifdef COPIES
         if
-        :: reserved[line] && reserved[line] != p + 1 ->
+        :: ok_ && write -> drop_copies(p)
+        :: else
+        fi;
+#endif
+        if
+        :: reserved[line] && reserved[line] != p + 1 && !IN_HAND(p, write) ->
             learn(p, pending, reserved[line] - 1)
         :: else
         fi;
         if
-        :: !ok_ ->
-#ifndef BREAK_RESERVE
-            reserved[line] = p + 1
-#endif
+        :: !ok_ && !BROKEN(RESERVE) -> reserved[line] = p + 1
+        :: !ok_ && BROKEN(RESERVE)
         :: else ->
-            reserved[line] = 0;
-#ifndef BREAK_WRITER_ARC
-            learn(p, writer_knew, line);
-#endif
+            reserved[line] = (IN_HAND(p, write) -> reserved[line] : 0);
+            if
+            :: !BROKEN(WRITER_ARC) -> learn(p, writer_knew, line)
+            :: else
+            fi;
             owned[line] = write || (owned[line] && (holders[line] & BIT(p)));
-            holders[line] = holders[line] | BIT(p)
+            holders[line] = holders[line] | BIT(p);
+#ifdef COPIES
+            copies_granted(p, line, write)
+#endif
         fi
     fi;
     way_ = 0
 }
 
-inline grant_request(p) {
-    request(p, wants[p], wants_write[p]);
-    if
-    :: ok_ ->
-        wants[p] = NONE;
-#ifndef BREAK_RUN_AT_GRANT
-        running[p] = true;
-#endif
-        granted[p] = true
-    :: else
-    fi
-}
-
+/* If it is granted, the next one that waits reserves before any newcomer. */
 inline serve(p) {
-    atomic {
+    line_ = wants[p];
+    behind_ = 0;
+    do
+    :: line_ != NONE && behind_ < N ->
+        next_ = (p + behind_) % N;
         if
-        :: wants[p] != NONE ->
-            line_ = wants[p];
-            grant_request(p);
-#ifndef BREAK_NEXT_RESERVES
+        :: wants[next_] == line_ ->
+            request(next_, line_, wants_write[next_]);
             if
             :: ok_ ->
-                /* Before any newcomer. */
-                behind_ = 1;
-                do
-                :: behind_ < N ->
-                    next_ = (p + behind_) % N;
-                    if
-                    :: wants[next_] == line_ -> grant_request(next_)
-                    :: else
-                    fi;
-                    behind_++
-                :: else -> break
-                od;
-                behind_ = 0;
-                next_ = 0;
-                line_ = 0
+                wants[next_] = NONE;
+                running[next_] = true;
+                granted[next_] = true
             :: else
             fi;
-#endif
-            ok_ = false
-        :: else
+            /* It was not granted: nothing has changed for the others. */
+            if
+            :: behind_ == 0 && (!ok_ || BROKEN(NEXT_RESERVES)) -> behind_ = N
+            :: else -> behind_++
+            fi
+        :: else -> behind_++
         fi
-    }
+    :: else -> break
+    od;
+    behind_ = 0;
+    next_ = 0;
+    line_ = 0;
+    ok_ = false
 }
 
-/* @box and @i are the caller's: others come between. */
+/* sphere_safe(), and unless granted[p], sphere_await(): first this, atomic with the test, ... */
+inline stop_running(p) {
+#ifdef CLOCKS
+    assert(asked || !pends[p]);
+#endif
+    not_in_hand(p);
+    running[p] = false
+}
+
+/* ... then this.  @box and @i are the caller's: others come between. */
 inline serve_inbox(p) {
-    atomic { box = inbox[p]; inbox[p] = 0 };
-#ifndef BREAK_SERVE
+    atomic { box = (BROKEN(SERVE) -> 0 : inbox[p]); inbox[p] = 0 };
     do
-    :: box -> atomic {
+    :: atomic { box ->
             i = 1;
             do
             :: box & BIT((p + i) % N) -> break
             :: else -> i++
             od;
             box = box & ~BIT((p + i) % N);
-            serve((p + i) % N)
+            i = (p + i) % N;
+            serve(i);
+            i = 0
         }
-    :: else -> break
-    od;
-#endif
-    i = 0
+    :: !box -> break
+    od
 }
 
-inline sphere_safe(p) {
-#ifdef CLOCKS
-    assert(!pends[p]);
-#endif
-    running[p] = false;
-    serve_inbox(p)
-}
-
-inline sphere_run(p) {
-    running[p] = true
-}
-
-/* sphere_acquire(), unless the L1 has it. */
+/* sphere_acquire(), unless the L1 has it.  Atomic. */
 inline acquire(p, line, write) {
-    atomic {
-        asked = false;
-        if
-        :: (holders[line] & BIT(p)) && (!(write) || owned[line])
-        :: else ->
-            granted[p] = false;
-#ifndef BREAK_WANT_FIRST
-            wants[p] = line;
-            wants_write[p] = write;
-#endif
-            request(p, line, write);
-            if
-            :: ok_ -> wants[p] = NONE; ok_ = false; arcs(p)
-            :: else -> asked = true
-            fi
-        fi
-    };
-#ifdef BREAK_WANT_FIRST
+    asked = false;
     if
-    :: asked -> atomic { wants[p] = line; wants_write[p] = write }
-    :: else
+    :: (holders[line] & BIT(p)) && (!(write) || owned[line]) && MAY(p, line, write)
+    :: else ->
+        granted[p] = false;
+        wants[p] = (BROKEN(WANT_FIRST) -> NONE : line);
+        wants_write[p] = write;
+        request(p, line, write);
+        if
+        :: ok_ -> wants[p] = NONE; ok_ = false; arcs(p)
+        :: else -> asked = true
+        fi
     fi
-#endif
 }
 
-inline sphere_await(p) {
-    if
-    :: !granted[p] -> settle(p)
-    :: else
-    fi;
-    if
-    :: atomic { !granted[p] -> running[p] = false };
-        serve_inbox(p);
-        granted[p];
-#ifdef BREAK_RUN_AT_GRANT
-        running[p] = true
-#endif
-    :: atomic { granted[p] -> skip }
-    fi;
-    arcs(p)
+/* The rest of sphere_await(). */
+inline await_grant(p) {
+    atomic { granted[p] -> asked = false; arcs(p) }
 }
 
 /* The access itself: it has what it needs, and nobody else has. */
