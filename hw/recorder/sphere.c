@@ -209,23 +209,24 @@ static void reserve(Processor *p, SpherePage *page)
 /* Nobody is in the way. */
 static void grant(Processor *p, SpherePage *page)
 {
+    bool keep = p->request.in_hand;     /* whoever has reserved what it owns is the next */
     unsigned i;
 
     copies_granted(p, page);
-    if (!p->request.in_hand) {
+    if (!keep) {
         pass(p, page);
     }
     FOREACH_LINE(i, page_distinct(page, p->request.lines)) {
         Line *line = page_line(page, i);
         SphereAccess access = effective(p, page, line);
-        unsigned reserved = p->request.in_hand ? line->reserved : 0;
+        unsigned reserved = line->reserved;
 
         if (line->writer && SPHERE_RULE(WRITER_ARC)) {
             order_after_position(p, line->writer - 1, line->written);
         }
         p->counts.migratory += access != p->request.access;
         sphere_set_l1(p, page, i, line_grant(line, p->index, p->request.access, access));
-        line->reserved = reserved;
+        line->reserved = keep && reserved != p->index + 1 ? reserved : 0;
     }
     if (p->request.table || p->request.code) {
         copies_protect(p, page);
