@@ -29,7 +29,7 @@ def seeds_of(output):
 
 @test
 def logs_of_random_guests_order_all_they_do():
-    done = run(TESTER, "--seeds", "30000", "--seconds", "20").stdout
+    done = run(TESTER, "--seeds", "30000", "--seconds", "15").stdout
     check(seeds_of(done) >= 300, f"too few seeds to tell anything: {done}")
 
 
@@ -56,7 +56,7 @@ def real_threads_under_thread_sanitizer():
     tester = f"{TESTERS}/sphere-tester-tsan"
     if not os.path.exists(tester):
         skip("the compiler has no ThreadSanitizer")
-    done = run(tester, "--seeds", "2000", "--seconds", "15", env=TSAN)
+    done = run(tester, "--seeds", "2000", "--seconds", "10", env=TSAN)
     check(seeds_of(done.stdout) >= 20, f"too few seeds to tell anything: {done.stdout}")
 
 
