@@ -45,10 +45,11 @@ ROUNDS = [
 # the kernel's command line, which takes 2048 characters.
 TRAFFIC = (
     f"{MAKE_DISK} && ip addr add 10.0.2.15/24 dev eth0 && ip link set eth0 up || exit; "
-    "(until [ -e /run/end ]; do dd if=/dev/urandom of=/disk/a bs=64k count=16 2>/dev/null; "
+    "(while dd if=/dev/urandom of=/disk/a bs=64k count=16 2>/dev/null; "
     "cp /disk/a /disk/b; sync; echo 3 >/proc/sys/vm/drop_caches; "
-    "cmp /disk/a /disk/b || echo damaged; done) & "
-    "(until [ -e /run/end ]; do wget -q -O /run/file http://10.0.2.2:%d/file || echo lost; done) & "
+    "cmp /disk/a /disk/b || echo damaged; [ ! -e /run/end ]; do :; done) & "
+    "(while wget -q -O /run/file http://10.0.2.2:%d/file || echo lost; [ ! -e /run/end ]; "
+    "do :; done) & "
     "(%s); status=$?; touch /run/end; wait; umount /disk && sha256sum /run/file && exit $status")
 
 
