@@ -66,6 +66,13 @@ def time_of(name, qmp):
             return at["seconds"] + at["microseconds"] / 1e6
 
 
+def start_of_execution(qmp):
+    """On a busy host the guest may run before QMP has agreed to tell about it."""
+    if qmp("query-status")["return"]["running"]:
+        return time.time() - qmp("query-recorder")["return"]["seconds"]
+    return time_of("RESUME", qmp)
+
+
 def marks_on(stream, at_end):
     """When each mark arrived, and all the output; ends when QEMU closes it."""
     deadline = time.monotonic() + PATIENCE_S
@@ -129,7 +136,9 @@ def follow(process, is_record):
         if process.args[0] != REPRISE:
             qmp.stream.write('{"execute": "cont"}')
             qmp.stream.flush()
-        started = time_of("RESUME", qmp)
+            started = time_of("RESUME", qmp)
+        else:
+            started = start_of_execution(qmp)
 
         def at_end():
             took["memory"] = tracking_memory(qmp) if is_record else None
