@@ -118,7 +118,9 @@ def run_tool(arguments, console, log, patience, meanwhile=None):
     hung = None
     try:
         if meanwhile:
-            meanwhile(process, deadline)
+            # When QEMU ends too early, its status tells.
+            with contextlib.suppress(ValueError, ConnectionError):
+                meanwhile(process, deadline)
         process.wait(max(1, deadline - time.monotonic()))
     except (subprocess.TimeoutExpired, TimeoutError):
         hung = look_at(process)
@@ -164,10 +166,12 @@ def wait_for_line(process, words, deadline):
     return True
 
 
-def save_ram_and_quit(qmp, path):
-    """Of a guest that stands, or is about to."""
+def save_ram_and_quit(qmp, path, deadline):
+    """Of a guest that stands, or is about to.  Raises TimeoutError."""
     qmp.socket.settimeout(60)
     while qmp("query-status")["return"]["running"]:
+        if time.monotonic() > deadline:
+            raise TimeoutError
         time.sleep(0.02)
     answer = qmp("pmemsave", val=RAM_START, size=MEMORY_MIB << 20, filename=path)
     if "error" in answer:
@@ -180,7 +184,7 @@ def ram_of_recorder(path):
     def meanwhile(process, deadline):
         with contextlib.closing(connect(process)) as qmp:
             if wait_for_event(qmp, "RECORDER_STOPPED", deadline):
-                save_ram_and_quit(qmp, path)
+                save_ram_and_quit(qmp, path, deadline)
     return meanwhile
 
 
@@ -188,8 +192,12 @@ def ram_of_replay(path):
     def meanwhile(process, deadline):
         if wait_for_line(process, "paused at the end", deadline):
             with contextlib.closing(connect(process)) as qmp:
-                save_ram_and_quit(qmp, path)
+                save_ram_and_quit(qmp, path, deadline)
     return meanwhile
+
+
+def same(one, other):
+    return os.path.exists(other) and filecmp.cmp(one, other, shallow=False)
 
 
 def connect(process):
@@ -233,6 +241,8 @@ class Recording:
             output = file.read()
         if not GUEST_OK.search(output):
             raise Failure(f"the guest's command failed: {output[-400:].decode(errors='replace')}")
+        if ram and not os.path.exists(self.path("ram")):
+            raise Failure("record: QEMU ended before its RAM was saved")
         return output
 
     def replay(self, *arguments):
@@ -248,5 +258,5 @@ class Recording:
         with open(console, "rb") as one, open(shown, "rb") as other:
             if one.read() != other.read():
                 raise Failure(f"replay: the console's output differs: diff {console} {shown}")
-        if os.path.exists(ram) and not filecmp.cmp(ram, ram_replayed, shallow=False):
+        if os.path.exists(ram) and not same(ram, ram_replayed):
             raise Failure(f"replay: RAM differs: cmp {ram} {ram_replayed}")
