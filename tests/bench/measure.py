@@ -5,6 +5,9 @@ All times are the host's, taken when the marks of images/init arrive on the
 console: what a guest says about time is itself replayed.  Boot begins when QEMU
 says (RESUME, over QMP) that the guest runs, which leaves out its own start and
 the loading of a checkpoint.
+
+QEMU's processor time is taken at the same moments.  It says less (nothing of
+waiting), but means something on a host that has other work, too.
 """
 
 import json
@@ -73,7 +76,17 @@ def start_of_execution(qmp):
     return time_of("RESUME", qmp)
 
 
-def marks_on(stream, at_end):
+def processor_time(pid):
+    """Seconds, of all threads; None if it has ended."""
+    try:
+        with open(f"/proc/{pid}/stat") as stat:
+            fields = stat.read().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+
+
+def marks_on(stream, at_mark):
     """When each mark arrived, and all the output; ends when QEMU closes it."""
     deadline = time.monotonic() + PATIENCE_S
     output, marks, seen = b"", {}, 0
@@ -91,8 +104,7 @@ def marks_on(stream, at_end):
             if match.group(2) not in (None, b"0"):
                 raise Failure(f"the guest's command ended with status {match.group(2).decode()}")
             seen = match.end()
-            if match.group(1) == b"end":
-                at_end()
+            at_mark(match.group(1).decode())
 
 
 def emulator_of(process):
@@ -128,29 +140,44 @@ def tracking_memory(qmp):
 
 
 def follow(process, is_record):
-    """Seconds of boot and of the command, and what the recorder's memory was at its end."""
+    """What one run took: seconds of boot and of the command, on the clock and of processors.
+
+    And how much memory the recorder had at the end.
+    """
     qmp = Qmp(f"{PLACE}/qmp", process)
-    took = {}
+    is_tool = process.args[0] == REPRISE
+    pid = emulator_of(process) if is_tool else process.pid
+    cpu, memory = {}, None
+
+    def at_mark(name):
+        nonlocal memory
+        cpu[name] = processor_time(pid)
+        if name == "end" and is_record:
+            memory = tracking_memory(qmp)
+
     try:
         qmp.socket.settimeout(PATIENCE_S)
-        if process.args[0] != REPRISE:
+        if is_tool:
+            started = start_of_execution(qmp)
+        else:
             qmp.stream.write('{"execute": "cont"}')
             qmp.stream.flush()
             started = time_of("RESUME", qmp)
-        else:
-            started = start_of_execution(qmp)
-
-        def at_end():
-            took["memory"] = tracking_memory(qmp) if is_record else None
-
-        marks, output = marks_on(process.stdout, at_end)
+        at_mark("start")
+        marks, output = marks_on(process.stdout, at_mark)
     finally:
         qmp.close()
     status = process.wait(PATIENCE_S)
     if status != 0 or len(marks) != 3:
         raise Failure(f"status {status}, marks {sorted(marks)}, the console ends with "
                       f"{output[-200:].decode(errors='replace')!r}")
-    return took | {"boot": marks["ready"] - started, "run": marks["end"] - marks["begin"]}
+    return {"boot": marks["ready"] - started, "run": marks["end"] - marks["begin"],
+            "boot cpu": difference(cpu, "start", "ready"),
+            "run cpu": difference(cpu, "begin", "end"), "memory": memory}
+
+
+def difference(times, one, other):
+    return None if None in (times[one], times[other]) else times[other] - times[one]
 
 
 def race_log():
