@@ -56,7 +56,7 @@ def real_threads_under_thread_sanitizer():
     tester = f"{TESTERS}/sphere-tester-tsan"
     if not os.path.exists(tester):
         skip("the compiler has no ThreadSanitizer")
-    done = run(tester, "--seeds", "2000", "--seconds", "10", env=TSAN)
+    done = run(tester, "--seeds", "400", "--seconds", "30", env=TSAN)
     check(seeds_of(done.stdout) >= 20, f"too few seeds to tell anything: {done.stdout}")
 
 
