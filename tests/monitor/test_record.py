@@ -170,7 +170,7 @@ def replay_to_the_cut(directory, shown, at_least):
     info = json.loads(run(REPRISE, "info", "--json", directory).stdout)
     check(info["complete"] is False and info["replayable"], info)
     replayed, line = replay(directory)
-    check(re.search(r"replayed up to the cut at position 0:[1-9]\d+ in [\d.]+ s; the recording is not "
+    check(re.search(r"replayed up to the cut at position 0:\d+ in [\d.]+ s; the recording is not "
                     r"complete", line), line)
     check(shown.startswith(replayed), f"shown:\n{shown}\nreplayed:\n{replayed}")
     check(replayed.startswith(at_least), f"at least:\n{at_least}\nreplayed:\n{replayed}")
@@ -216,7 +216,9 @@ def logs_that_end_anywhere_replay_up_to_there(part):
     change_manifest(directory, "complete", "false")
     order = os.path.join(directory, "vcpu-0.order")
     os.truncate(order, os.path.getsize(order) * part // 11)
-    replay_to_the_cut(directory, hello()[1], b"")
+    line = replay_to_the_cut(directory, hello()[1], b"")
+    # The first block may be longer than a small part of the log: then nothing is left.
+    check(part < 10 or "position 0:0 " not in line, line)
 
 
 @test
