@@ -39,6 +39,8 @@ struct SpherePage {
     bool protected;             /* copies may exist: no write bits */
     uint8_t asker, holder;      /* of the latest misses: index + 1 */
     uint8_t streak;             /* how many in a row were like that */
+    uint8_t asked;              /* how often, of who ran, in the present time window */
+    uint16_t window;
     uint8_t moves;              /* of the whole page, log2 of what they cost now */
     uint32_t code;              /* who runs code from here (I) */
     TableUse *tables;           /* T, of each processor; NULL: of nobody yet */

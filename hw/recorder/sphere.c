@@ -28,6 +28,12 @@
 /* Misses of one processor on lines of one other, after which the page moves. */
 #define STREAK 4
 #define MOST_MOVES 1
+/* How long to spin before one sleeps. */
+#define SPIN_US 5
+/* Whoever wants a line of a page that moves more often than that lets it be for a while. */
+#define LEASE_MOVES 8
+#define LEASE_WINDOW_US 10000
+#define LEASE_US 20
 
 /* --- the sphere ------------------------------------------------------------- */
 
@@ -235,6 +241,62 @@ static void grant(Processor *p, SpherePage *page)
 
 /* --- requests ------------------------------------------------------------------ */
 
+/* --- leases: lines that move all the time stay with who has them for a while ----- */
+
+static bool has_patience(const Processor *p)
+{
+    return __atomic_load_n(&p->request.patient, __ATOMIC_RELAXED);
+}
+
+/* Somebody who ran was asked for lines of this page. */
+static void count_asked(SpherePage *page)
+{
+    uint16_t window = g_get_monotonic_time() / LEASE_WINDOW_US;
+
+    if (page->window != window) {
+        /* One that was hot until now is still. */
+        page->asked = page->window + 1 == window && page->asked > LEASE_MOVES ? LEASE_MOVES : 0;
+        page->window = window;
+    }
+    page->asked = MIN(page->asked + 1, UINT8_MAX);
+}
+
+/*
+ * Did lines of this page move often lately?  Not for DMA; and a vCPU that is alone has
+ * one line, which only DMA wants.
+ */
+static bool is_hot(const Processor *p, const SpherePage *page)
+{
+    return page->asked > LEASE_MOVES && p->l1 && !p->exclusive && p->sphere->n_processors > 2;
+}
+
+/* The lease is over, if there was one. */
+static void lose_patience(Processor *p)
+{
+    uint32_t unkicked;
+
+    __atomic_store_n(&p->request.patient, false, __ATOMIC_SEQ_CST);
+    unkicked = __atomic_exchange_n(&p->request.unkicked, 0, __ATOMIC_SEQ_CST);
+    for (unsigned i = 0; unkicked; i++, unkicked >>= 1) {
+        if (unkicked & 1) {
+            p->sphere->ops->kick(&p->sphere->processor[i]);
+        }
+    }
+}
+
+/* Is @p asked by somebody who does not wait for a lease to end? */
+static bool is_pressed(const Processor *p)
+{
+    uint32_t inbox = __atomic_load_n(&p->inbox, __ATOMIC_RELAXED);
+
+    for (unsigned i = 0; inbox; i++, inbox >>= 1) {
+        if (inbox & 1 && !has_patience(&p->sphere->processor[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /*
  * Take from those of @in_the_way who are safe, and ask the others; or, if others
  * were first, wait behind them.  True if nobody is in the way any more.
@@ -256,7 +318,9 @@ static bool take_or_ask(Processor *p, SpherePage *page, uint32_t in_the_way, boo
         } else {
             clear = false;
             __atomic_fetch_or(&from->inbox, LINE_BIT(p->index), __ATOMIC_RELAXED);
-            if (from->running) {
+            if (has_patience(p)) {
+                __atomic_fetch_or(&p->request.unkicked, LINE_BIT(i), __ATOMIC_RELAXED);
+            } else if (from->running) {
                 p->sphere->ops->kick(from);
             }
         }
@@ -300,7 +364,7 @@ static bool serve_on_page(Processor *p, SpherePage *page)
     sphere_lock(&p->lock);
     p->running = SPHERE_RULE(RUN_AT_GRANT);
     copies_keep_in_hand(p, page);
-    if (sphere_asked(p)) {
+    if (is_pressed(p)) {
         p->sphere->ops->kick(p);
     }
     __atomic_store_n(&p->request.granted, 1, __ATOMIC_RELEASE);
@@ -404,6 +468,8 @@ static SphereAnswer ask(Processor *p, SpherePage *page)
     /* First: whoever is asked serves this as soon as it is safe. */
     __atomic_store_n(&p->request.page, page, __ATOMIC_RELAXED);
     p->request.in_hand = copies_is_in_hand(p, page) && SPHERE_RULE(IN_HAND);
+    __atomic_store_n(&p->request.unkicked, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&p->request.patient, is_hot(p, page), __ATOMIC_RELAXED);
     granted = grant_or_reserve(p, page);
     p->request.in_hand = false;
     while (!granted && p->exclusive) {
@@ -420,6 +486,8 @@ static SphereAnswer ask(Processor *p, SpherePage *page)
         p->counts.local += p->counts.taken == taken;
     } else {
         p->counts.asked++;
+        p->counts.leases += has_patience(p);
+        count_asked(page);
     }
     sphere_unlock(&page->lock);
     return granted ? SPHERE_GRANTED : SPHERE_ASKED;
@@ -546,7 +614,12 @@ static void wait_for_grant(Processor *p)
     unsigned log2;
 
     while (!sphere_is_granted(p)) {
-        if (g_get_monotonic_time() - since > 5) {
+        int64_t waited = g_get_monotonic_time() - since;
+
+        if (has_patience(p) && waited > LEASE_US) {
+            lose_patience(p);
+            since += LEASE_US;
+        } else if (!has_patience(p) && waited > SPIN_US) {
             sphere_sleep_while(&p->request.granted, 0);
         } else {
             sphere_relax();

@@ -65,6 +65,7 @@ typedef struct SphereCounts {
     uint64_t asked;             /* of processors that ran */
     uint64_t pages_moved;       /* whole pages at once */
     uint64_t migratory;         /* writable at the read */
+    uint64_t leases;            /* asked, and let the holder go on for a while */
     uint64_t drops;             /* translations to drop, asked of others */
     uint64_t code_left;         /* pages of code that others wrote to */
     uint64_t abandoned;         /* steps; counted by our user */
@@ -111,6 +112,8 @@ struct Processor {
         unsigned word, last_word;   /* what is accessed, in words of the page */
         bool table, code;       /* copies that it is going to make */
         bool in_hand;           /* these words were granted before, see below */
+        bool patient;           /* a lease: it does not kick yet; atomic */
+        uint32_t unkicked;      /* whom; atomic */
         uint32_t dropped;       /* who has dropped translations for it already */
     } request;
 
