@@ -47,6 +47,7 @@ void recorder_vcpu_attach(CPUState *cpu, RecorderVcpu *v)
         cpu->tcg_cflags |= CF_RECORD;
         cpu->neg.recorder_l1 = v->processor->l1 - ((uintptr_t)recorder_ram.host >> SPHERE_LINE_SHIFT);
     }
+    cpu->cflags_next_tb = -1;   /* one that was chosen to be next does not count */
     tlb_flush(cpu);
 }
 
@@ -56,6 +57,7 @@ RecorderVcpu *recorder_vcpu_detach(CPUState *cpu)
 
     cpu->tcg_cflags &= ~(CF_USE_ICOUNT | CF_RECORD);
     cpu->neg.icount_decr.u16.low = 0;
+    cpu->cflags_next_tb = -1;   /* nor may one count now */
     tlb_flush(cpu);
     cpu->recorder = NULL;
     return v;
