@@ -112,7 +112,7 @@ struct Processor {
         unsigned word, last_word;   /* what is accessed, in words of the page */
         bool table, code;       /* copies that it is going to make */
         bool in_hand;           /* these words were granted before, see below */
-        bool patient;           /* a lease: it does not kick yet; atomic */
+        int patient;            /* a lease: it does not kick yet; atomic, so no bool beside others */
         uint32_t unkicked;      /* whom; atomic */
         uint32_t dropped;       /* who has dropped translations for it already */
     } request;
