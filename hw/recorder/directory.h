@@ -41,7 +41,7 @@ struct SpherePage {
     uint8_t streak;             /* how many in a row were like that */
     uint8_t asked;              /* how often, of who ran, in the present time window */
     uint16_t window;
-    uint8_t moves;              /* of the whole page, log2 of what they cost now */
+    bool moved;                 /* as a whole, before */
     uint32_t code;              /* who runs code from here (I) */
     TableUse *tables;           /* T, of each processor; NULL: of nobody yet */
     Line whole;                 /* all lines, as long as there are none */

@@ -27,7 +27,7 @@
 
 /* Misses of one processor on lines of one other, after which the page moves. */
 #define STREAK 4
-#define MOST_MOVES 1
+#define STREAK_AGAIN 8
 /* How long to spin before one sleeps. */
 #define SPIN_US 5
 /* Whoever wants a line of a page that moves more often than that lets it be for a while. */
@@ -248,14 +248,18 @@ static bool has_patience(const Processor *p)
     return __atomic_load_n(&p->request.patient, __ATOMIC_RELAXED);
 }
 
+static uint16_t lease_window(void)
+{
+    return g_get_monotonic_time() / LEASE_WINDOW_US;
+}
+
 /* Somebody who ran was asked for lines of this page. */
 static void count_asked(SpherePage *page)
 {
-    uint16_t window = g_get_monotonic_time() / LEASE_WINDOW_US;
+    uint16_t window = lease_window();
 
     if (page->window != window) {
-        /* One that was hot until now is still. */
-        page->asked = page->window + 1 == window && page->asked > LEASE_MOVES ? LEASE_MOVES : 0;
+        page->asked = (uint16_t)(page->window + 1) == window ? page->asked / 2 : 0;
         page->window = window;
     }
     page->asked = MIN(page->asked + 1, UINT8_MAX);
@@ -267,7 +271,8 @@ static void count_asked(SpherePage *page)
  */
 static bool is_hot(const Processor *p, const SpherePage *page)
 {
-    return page->asked > LEASE_MOVES && p->l1 && !p->exclusive && p->sphere->n_processors > 2;
+    return page->asked > LEASE_MOVES && p->l1 && !p->exclusive && p->sphere->n_processors > 2 &&
+           (uint16_t)(lease_window() - page->window) <= 1;
 }
 
 /* The lease is over, if there was one. */
@@ -405,7 +410,7 @@ static void serve(Processor *p)
     }
 }
 
-/* Each page moves as a whole sooner or later, but less and less readily. */
+/* After a few misses in a row of one processor on one other; a few more if it moved before. */
 static bool page_should_move(Processor *p, SpherePage *page, uint32_t in_the_way)
 {
     unsigned holder = __builtin_ctz(in_the_way) + 1;
@@ -418,11 +423,11 @@ static bool page_should_move(Processor *p, SpherePage *page, uint32_t in_the_way
         page->holder = holder;
         page->streak = 0;
     }
-    if (++page->streak < STREAK << page->moves) {
+    if (++page->streak < (page->moved ? STREAK_AGAIN : STREAK)) {
         return false;
     }
     page->streak = 0;
-    page->moves = MIN(page->moves + 1, MOST_MOVES);
+    page->moved = true;
     return true;
 }
 
