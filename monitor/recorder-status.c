@@ -45,8 +45,10 @@ static void add_counts(RecorderCounterList ***tail, const SphereCounts *counts)
         const uint64_t *value;
     } list[] = {
         { "misses", &counts->misses },
+        { "lines that nobody else had", &counts->local },
         { "lines taken", &counts->taken },
         { "lines asked for", &counts->asked },
+        { "leases", &counts->leases },
         { "pages moved", &counts->pages_moved },
         { "migratory lines", &counts->migratory },
         { "drops asked of others", &counts->drops },
