@@ -113,20 +113,10 @@ static bool parse_arguments(Record *record, int argc, char **argv, int *status)
         { "slow-path", 0, 0, G_OPTION_ARG_NONE, &record->slow_path, NULL, NULL },
         G_OPTION_ENTRY_NULL
     };
-    g_autoptr(GOptionContext) context = g_option_context_new(NULL);
-    g_autoptr(GError) error = NULL;
     const char *objection;
 
     record->command = emulator_arguments(&argc, argv);
-    g_option_context_add_main_entries(context, entries, NULL);
-    g_option_context_set_help_enabled(context, FALSE);
-    if (!g_option_context_parse(context, &argc, &argv, &error)) {
-        *status = usage_error("record: %s", error->message);
-        return false;
-    }
-    if (help) {
-        fputs(usage, stdout);
-        *status = STATUS_OK;
+    if (!parse_options("record", entries, &help, usage, &argc, &argv, status)) {
         return false;
     }
     if (argc > 1) {

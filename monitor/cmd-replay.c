@@ -81,18 +81,12 @@ static bool parse_arguments(Replay *replay, int argc, char **argv, int *status)
         { "trace-interval", 0, 0, G_OPTION_ARG_INT64, &replay->trace_interval, NULL, NULL },
         G_OPTION_ENTRY_NULL
     };
-    g_autoptr(GOptionContext) context = g_option_context_new(NULL);
-    g_autoptr(GError) error = NULL;
 
     replay->more = emulator_arguments(&argc, argv);
-    g_option_context_add_main_entries(context, entries, NULL);
-    g_option_context_set_help_enabled(context, FALSE);
-    if (!g_option_context_parse(context, &argc, &argv, &error)) {
-        *status = usage_error("replay: %s", error->message);
-    } else if (help) {
-        fputs(usage, stdout);
-        *status = STATUS_OK;
-    } else if (argc < 2) {
+    if (!parse_options("replay", entries, &help, usage, &argc, &argv, status)) {
+        return false;
+    }
+    if (argc < 2) {
         *status = usage_error("%s", "replay: which recording? Give its directory");
     } else if (argc > 2) {
         *status = usage_error("replay takes one directory, got '%s' too", argv[2]);

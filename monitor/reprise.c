@@ -50,6 +50,28 @@ int input_error(const GError *error)
     return STATUS_USAGE;
 }
 
+bool parse_options(const char *command, const GOptionEntry *entries, const gboolean *help,
+                   const char *usage, int *argc, char ***argv, int *status)
+{
+    g_autoptr(GOptionContext) context = g_option_context_new(NULL);
+    g_autoptr(GError) error = NULL;
+
+    g_option_context_add_main_entries(context, entries, NULL);
+    g_option_context_set_help_enabled(context, FALSE);
+    if (!g_option_context_parse(context, argc, argv, &error)) {
+        g_autofree char *what = g_strdup_printf("%s: %s", command, error->message);
+
+        *status = usage_error("%s", what);
+        return false;
+    }
+    if (*help) {
+        fputs(usage, stdout);
+        *status = STATUS_OK;
+        return false;
+    }
+    return true;
+}
+
 static int run_help(int argc, char **argv)
 {
     if (argc > 1) {

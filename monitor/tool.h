@@ -7,6 +7,7 @@
 #define MONITOR_TOOL_H
 
 #include <glib.h>
+#include <stdbool.h>
 
 enum {
     STATUS_OK = 0,
@@ -17,6 +18,13 @@ enum {
 /* Say it in one line on stderr; the status to return. */
 int usage_error(const char *format, const char *what);
 int input_error(const GError *error);
+
+/*
+ * Options of @command, which are taken out of @argv; --help sets @help, and shows
+ * @usage.  False if @status is to be returned.
+ */
+bool parse_options(const char *command, const GOptionEntry *entries, const gboolean *help,
+                   const char *usage, int *argc, char ***argv, int *status);
 
 /* cmd-*.c */
 int run_compare(int argc, char **argv);
