@@ -18,6 +18,7 @@ import json
 import os
 import shutil
 import socket
+import signal
 import subprocess
 import sys
 import tempfile
@@ -81,6 +82,30 @@ def one_line(text):
     lines = text.splitlines()
     check(len(lines) == 1, f"not one line but {len(lines)}:\n{text}")
     return lines[0]
+
+
+def emulator_of(process):
+    """The QEMU that the tool started, or None."""
+    try:
+        with open(f"/proc/{process.pid}/task/{process.pid}/children") as children:
+            return int(children.read().split()[0])
+    except (FileNotFoundError, IndexError):
+        return None
+
+
+def stop_tool(process, patience_s):
+    """End the tool, and its QEMU, which may be past listening."""
+    if process.poll() is not None:
+        return
+    emulator = emulator_of(process)
+    process.terminate()
+    try:
+        process.wait(patience_s)
+    except subprocess.TimeoutExpired:
+        if emulator:
+            os.kill(emulator, signal.SIGKILL)
+        process.kill()
+        process.wait()
 
 
 def need_root():

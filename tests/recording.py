@@ -13,7 +13,7 @@ import tempfile
 import time
 
 import harness
-from harness import BIN, built_arches, check, one_line, skip
+from harness import BIN, built_arches, check, emulator_of, one_line, skip
 
 REPRISE = os.path.join(BIN, "reprise")
 TOP = tempfile.mkdtemp(prefix="reprise-record-")
@@ -65,11 +65,6 @@ def end(process, status=0):
     check(process.returncode == status,
           f"{' '.join(process.args)}: status {process.returncode}, not {status}: {said}")
     return said
-
-
-def emulator_of(process):
-    with open(f"/proc/{process.pid}/task/{process.pid}/children") as children:
-        return int(children.read().split()[0])
 
 
 def record(directory, *args, status=0):

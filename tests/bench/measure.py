@@ -16,11 +16,10 @@ import re
 import select
 import shlex
 import shutil
-import signal
 import subprocess
 import time
 
-from harness import BIN, BUILD, TOP, Qmp
+from harness import BIN, BUILD, TOP, Qmp, emulator_of, stop_tool
 
 PLACE = os.path.join(BUILD, "bench")
 RECORDING = os.path.join(PLACE, "recording")
@@ -107,30 +106,6 @@ def marks_on(stream, at_mark):
             at_mark(match.group(1).decode())
 
 
-def emulator_of(process):
-    """The QEMU that the tool started, or None."""
-    try:
-        with open(f"/proc/{process.pid}/task/{process.pid}/children") as children:
-            return int(children.read().split()[0])
-    except (FileNotFoundError, IndexError):
-        return None
-
-
-def stop(process):
-    """End it, and the tool's QEMU, which may be past listening."""
-    if process.poll() is not None:
-        return
-    emulator = emulator_of(process)
-    process.terminate()
-    try:
-        process.wait(QUIT_S)
-    except subprocess.TimeoutExpired:
-        if emulator:
-            os.kill(emulator, signal.SIGKILL)
-        process.kill()
-        process.wait()
-
-
 def tracking_memory(qmp):
     """Bytes that the recorder says its caches and directory take, or None."""
     try:
@@ -204,12 +179,12 @@ def measure(mode, smp, run, unpatched=None):
         took = follow(process, mode == "record")
         return took | {"race_log": race_log()} if mode == "record" else took
     except (Failure, AssertionError, OSError, subprocess.SubprocessError) as failure:
-        stop(process)
+        stop_tool(process, QUIT_S)
         with open(said, errors="replace") as errors:
             raise Failure(f"{run}, {smp} vCPUs, {mode}: {errors.read().strip()}\n"
                           f"{failure}") from None
     finally:
-        stop(process)
+        stop_tool(process, QUIT_S)
         process.stdout.close()
         process.stderr.close()
 
@@ -258,6 +233,6 @@ def measure_pauses(rounds):
                 return pauses
         raise Failure("the guest ended before its memory was full")
     finally:
-        stop(process)
+        stop_tool(process, QUIT_S)
         process.stdout.close()
         process.stderr.close()

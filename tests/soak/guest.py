@@ -12,12 +12,11 @@ import json
 import os
 import re
 import shlex
-import signal
 import socket
 import subprocess
 import time
 
-from harness import BIN, BUILD, TOP, Qmp
+from harness import BIN, BUILD, TOP, Qmp, emulator_of, stop_tool
 
 PLACE = os.path.join(BUILD, "soak")
 REPRISE = os.path.join(BIN, "reprise")
@@ -43,15 +42,6 @@ def guest_command(run, smp=1, image="stock", arguments=()):
 
 
 # --- a process that may hang ----------------------------------------------------------
-
-def emulator_of(process):
-    """The QEMU that the tool started, or None."""
-    try:
-        with open(f"/proc/{process.pid}/task/{process.pid}/children") as children:
-            return int(children.read().split()[0])
-    except (FileNotFoundError, IndexError):
-        return None
-
 
 def ask(command):
     """An answer over QMP, or why there is none."""
@@ -88,21 +78,6 @@ def look_at(process):
     return "\n".join(lines + ([backtraces(pid)] if pid else ["it has no QEMU"]))
 
 
-def stop(process):
-    """End the tool, and its QEMU, which may be past listening."""
-    if process.poll() is not None:
-        return
-    pid = emulator_of(process)
-    process.terminate()
-    try:
-        process.wait(QUIT_S)
-    except subprocess.TimeoutExpired:
-        if pid:
-            os.kill(pid, signal.SIGKILL)
-        process.kill()
-        process.wait()
-
-
 def run_tool(arguments, console, log, patience, meanwhile=None):
     """Runs the tool to its end, and a function while it runs; returns what it said.
 
@@ -125,7 +100,7 @@ def run_tool(arguments, console, log, patience, meanwhile=None):
     except (subprocess.TimeoutExpired, TimeoutError):
         hung = look_at(process)
     finally:
-        stop(process)
+        stop_tool(process, QUIT_S)
         process.stderr.close()
     with open(said, errors="replace") as errors:
         text = errors.read().strip()
