@@ -206,7 +206,7 @@ static void kick(unsigned stream)
     CPUState *cpu = vcpu(stream);
 
     if (cpu) {
-        qatomic_set(&cpu->neg.icount_decr.u16.high, -1);
+        recorder_kick(cpu);
     }
 }
 

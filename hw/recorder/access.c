@@ -129,7 +129,7 @@ void recorder_enter_running(CPUState *cpu)
     qatomic_set(&v->running, true);
     log_stream_resume(v->log);
     if (recorder_has_lost(v)) {
-        qatomic_set(&cpu->neg.icount_decr.u16.high, -1);
+        recorder_kick(cpu);
     }
 }
 
@@ -234,10 +234,7 @@ void recorder_retry_slow(CPUState *cpu)
     if (sphere_has_drops(cpu->recorder->processor)) {
         drop_copies(cpu);
     }
-    /* A TB without exit check takes its instructions unasked. */
-    if (cpu->neg.icount_decr.u16.low == 0) {
-        recorder_grant(cpu, MAX(recorder_limit(cpu), recorder_position(cpu) + 1));
-    }
+    recorder_grant_one(cpu);
 }
 
 /* Nobody else runs: every line is granted at once. */
@@ -249,7 +246,7 @@ void recorder_exclusive_begin_slow(CPUState *cpu)
     v->processor->exclusive = true;
     v->processor->counts.exclusive++;
     recorder_safepoint(cpu);
-    recorder_grant(cpu, MAX(recorder_limit(cpu), recorder_position(cpu) + 1));
+    recorder_grant_one(cpu);
 }
 
 void recorder_exclusive_end_slow(CPUState *cpu)
@@ -277,8 +274,7 @@ G_NORETURN static void abandon(CPUState *cpu, uintptr_t retaddr)
         cpu->exception_index = EXCP_ATOMIC;
         cpu_loop_exit(cpu);
     }
-    cpu->cflags_next_tb = curr_cflags(cpu) | CF_NOIRQ | 1;
-    cpu_loop_exit_noexc(cpu);
+    recorder_run_again(cpu);
 }
 
 static void answer(CPUState *cpu, SphereAnswer answer, uintptr_t retaddr)
@@ -290,6 +286,15 @@ static void answer(CPUState *cpu, SphereAnswer answer, uintptr_t retaddr)
         abandon(cpu, retaddr);
     }
     log_arcs(v);
+}
+
+/* Is there anybody else to have lines?  If so, it may touch memory only while it runs. */
+static bool needs_lines(const RecorderVcpu *v)
+{
+    if (!v->alone && !v->running) {
+        recorder_fail("a vCPU touched memory where it must not");
+    }
+    return !v->alone && v->running;
 }
 
 static bool in_l1(const RecorderVcpu *v, uint64_t offset, unsigned size, uint8_t bit)
@@ -308,22 +313,18 @@ void recorder_access_slow(CPUState *cpu, const void *host, unsigned size, bool w
                           uintptr_t retaddr)
 {
     RecorderVcpu *v = cpu->recorder;
-    uint64_t offset = (const uint8_t *)host - recorder_ram.host;
+    uint64_t offset;
 
-    if (v->alone) {
+    if (!needs_lines(v)) {
         return;
     }
-    if (!v->running) {
-        recorder_fail("a vCPU touched memory where it must not");
-        return;
-    }
-    if (offset >= recorder_ram.size) {
+    if (!recorder_ram_offset(host, &offset)) {
         if (write) {
             recorder_fail("the guest wrote to memory that is not its main memory");
         }
+    } else if (in_l1(v, offset, size, write ? L1_WRITE : L1_READ)) {
         return;
-    }
-    if (!in_l1(v, offset, size, write ? L1_WRITE : L1_READ)) {
+    } else {
         answer(cpu, sphere_acquire(v->processor, offset, size,
                                    write ? SPHERE_WRITE : SPHERE_READ), retaddr);
     }
@@ -337,15 +338,16 @@ void recorder_walk_for_slow(CPUState *cpu, uintptr_t retaddr)
 void recorder_fetch_slow(CPUState *cpu, const void *host)
 {
     RecorderVcpu *v = cpu->recorder;
-    uint64_t offset = (const uint8_t *)host - recorder_ram.host;
-    uint64_t page = offset >> SPHERE_PAGE_SHIFT;
+    uint64_t offset, page;
 
-    if (v->alone || !v->running || offset >= recorder_ram.size ||
-        v->code_pages[page / 8] & 1 << page % 8) {
+    if (!needs_lines(v) || !recorder_ram_offset(host, &offset)) {
         return;
     }
-    answer(cpu, sphere_enter_code(v->processor, offset), 0);
-    v->code_pages[page / 8] |= 1 << page % 8;
+    page = offset >> SPHERE_PAGE_SHIFT;
+    if (!(v->code_pages[page / 8] & 1 << page % 8)) {
+        answer(cpu, sphere_enter_code(v->processor, offset), 0);
+        v->code_pages[page / 8] |= 1 << page % 8;
+    }
 }
 
 /* A table's word is about to be read; @entered: translations were made from its page. */
@@ -353,7 +355,7 @@ void recorder_table_access(CPUState *cpu, uint64_t offset, bool entered)
 {
     RecorderVcpu *v = cpu->recorder;
 
-    if (v->alone || !v->running) {
+    if (!needs_lines(v)) {
         return;
     }
     if (!entered) {
@@ -381,7 +383,7 @@ void recorder_walk_writes_slow(CPUState *cpu, void *host, uint64_t word)
         player_diverged(cpu, recorder_position(cpu), "a page walk set flags of its own");
         return;
     }
-    if (!v->running) {
+    if (!needs_lines(v)) {
         return;
     }
     answer(cpu, sphere_acquire(v->processor, offset, 8, SPHERE_WRITE), v->walk_retaddr);
@@ -392,8 +394,7 @@ void recorder_walk_writes_slow(CPUState *cpu, void *host, uint64_t word)
     log_event(v->log, LOG_EVENT_ACCESS_FLAG, recorder_position(cpu), offset, word);
     qatomic_set((uint64_t *)host, word);
     recorder_step_slow(cpu);
-    cpu->cflags_next_tb = curr_cflags(cpu) | CF_NOIRQ | 1;
-    cpu_loop_exit_noexc(cpu);
+    recorder_run_again(cpu);
 }
 
 /* What is not main RAM has no L1 byte. */

@@ -114,6 +114,7 @@ static inline void recorder_waits(RecorderVcpu *v, RecorderWait why)
 {
     qatomic_set(&v->waits, why);
 }
+
 /* Frees all but the logs. */
 void recorder_vcpu_free(RecorderVcpu *v);
 
@@ -137,6 +138,16 @@ static inline Position recorder_position_in_insn(CPUState *cpu)
 void recorder_vcpu_attach(CPUState *cpu, RecorderVcpu *v);
 RecorderVcpu *recorder_vcpu_detach(CPUState *cpu);
 void recorder_grant(CPUState *cpu, Position limit);
+void recorder_grant_one(CPUState *cpu);
+/* The instruction, whose start is restored: alone in its TB, no boundary before it. */
+G_NORETURN void recorder_run_again(CPUState *cpu);
+
+/* Make it come to a boundary before it enters another TB.  Any thread. */
+static inline void recorder_kick(CPUState *cpu)
+{
+    qatomic_set(&cpu->neg.icount_decr.u16.high, -1);
+}
+
 /* How far the vCPU may run before something is due. */
 Position recorder_limit(CPUState *cpu);
 /* Digests to be logged every @interval steps, from position @first to @last. */

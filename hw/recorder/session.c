@@ -184,7 +184,7 @@ static void kick(Processor *processor)
     CPUState *cpu = processor->user;
 
     if (cpu) {
-        qatomic_set(&cpu->neg.icount_decr.u16.high, -1);
+        recorder_kick(cpu);
     }
 }
 

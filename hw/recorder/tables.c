@@ -114,18 +114,20 @@ void recorder_walk_slow(CPUState *cpu, const void *host, vaddr address, uint64_t
                         bool privileged)
 {
     RecorderTables *tables = cpu->recorder->tables;
-    uint64_t offset = (const uint8_t *)host - recorder_ram.host;
-    uint32_t page = offset / PAGE;
-    vaddr first = span == SPAN_UNKNOWN ? 0 : (address & -span) - offset % PAGE / 8 * span;
+    uint64_t offset;
+    uint32_t page;
+    vaddr first;
     Table *table;
 
     if (privileged && !extract64(address, 55, 1)) {
         note_low_page(cpu->recorder, address & -(vaddr)PAGE);
     }
-    if (offset >= recorder_ram.size) {
+    if (!recorder_ram_offset(host, &offset)) {
         recorder_fail("the guest keeps page tables outside of its main memory");
         return;
     }
+    page = offset / PAGE;
+    first = span == SPAN_UNKNOWN ? 0 : (address & -span) - offset % PAGE / 8 * span;
     table = &tables->table[page];
     if (recorder_recording()) {
         recorder_table_access(cpu, offset, table->span != 0);
@@ -230,11 +232,10 @@ static void be_last_in_tb(CPUState *cpu, uintptr_t retaddr)
     if (!cpu->neg.can_do_io) {
         g_assert(retaddr);
         cpu_restore_state(cpu, retaddr);
-        cpu->cflags_next_tb = curr_cflags(cpu) | CF_NOIRQ | 1;
-        cpu_loop_exit_noexc(cpu);
+        recorder_run_again(cpu);
     }
     /* Do not chain to the next TB: go to the boundary first. */
-    qatomic_set(&cpu->neg.icount_decr.u16.high, -1);
+    recorder_kick(cpu);
 }
 
 /*

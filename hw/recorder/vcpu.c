@@ -8,8 +8,10 @@
  * is entered.
  */
 #include "qemu/osdep.h"
+#include "accel/tcg/internal-common.h"
 #include "exec/translation-block.h"
 #include "exec/cputlb.h"
+#include "exec/exec-all.h"
 #include "hw/core/cpu.h"
 
 #include "hw/recorder/access.h"
@@ -31,6 +33,20 @@ void recorder_grant(CPUState *cpu, Position limit)
     v->base = now;
     v->granted = limit > now ? MIN(limit - now, MOST_GRANTED) : 0;
     cpu->neg.icount_decr.u16.low = v->granted;
+}
+
+/* For a TB without exit check, which takes its instruction unasked. */
+void recorder_grant_one(CPUState *cpu)
+{
+    if (cpu->neg.icount_decr.u16.low == 0) {
+        recorder_grant(cpu, MAX(recorder_limit(cpu), recorder_position(cpu) + 1));
+    }
+}
+
+void recorder_run_again(CPUState *cpu)
+{
+    cpu->cflags_next_tb = curr_cflags(cpu) | CF_NOIRQ | 1;
+    cpu_loop_exit_noexc(cpu);
 }
 
 /*
@@ -226,8 +242,7 @@ void recorder_fetch_wrote_slow(CPUState *cpu, const void *host)
         log_event(cpu->recorder->log, LOG_EVENT_ACCESS_FLAG, position, offset,
                   ldq_he_p(host));
         recorder_step_slow(cpu);
-        /* The TB may be one that takes its instructions unasked. */
-        recorder_grant(cpu, MAX(recorder_limit(cpu), position + 2));
+        recorder_grant_one(cpu);
     }
 }
 
