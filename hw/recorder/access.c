@@ -324,10 +324,18 @@ void recorder_access_slow(CPUState *cpu, const void *host, unsigned size, bool w
         }
     } else if (in_l1(v, offset, size, write ? L1_WRITE : L1_READ)) {
         return;
+    } else if (v->device_at == recorder_position(cpu)) {
+        /* It cannot be abandoned any more, and its position is published. */
+        recorder_fail("an instruction accessed a device and then memory");
     } else {
         answer(cpu, sphere_acquire(v->processor, offset, size,
                                    write ? SPHERE_WRITE : SPHERE_READ), retaddr);
     }
+}
+
+void recorder_mixed_access_slow(void)
+{
+    recorder_fail("one access of the guest lies in memory and in a device");
 }
 
 void recorder_walk_for_slow(CPUState *cpu, uintptr_t retaddr)

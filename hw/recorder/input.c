@@ -26,6 +26,18 @@ static void log_input(CPUState *cpu, LogEventKind kind, uint64_t value, uint64_t
     log_event(v->log, kind, recorder_position_in_insn(cpu), value, second);
 }
 
+/*
+ * Safe throughout: a device may do DMA, or wait for a thread that does.  The
+ * instruction counts as done, so it may not touch memory after this (access.c).
+ */
+static void be_with_device(CPUState *cpu)
+{
+    if (recorder_recording()) {
+        cpu->recorder->device_at = recorder_position(cpu);
+    }
+    recorder_safe_in_insn(cpu);
+}
+
 MemTxResult recorder_device_load(CPUState *cpu, MemoryRegion *mr, hwaddr offset,
                                  uint64_t *value, MemOp op, MemTxAttrs attrs,
                                  hwaddr address)
@@ -41,8 +53,7 @@ MemTxResult recorder_device_load(CPUState *cpu, MemoryRegion *mr, hwaddr offset,
         *value = logged[0];
         return logged[1];
     }
-    /* Safe throughout: a device may do DMA, or wait for a thread that does. */
-    recorder_safe_in_insn(cpu);
+    be_with_device(cpu);
     result = memory_region_dispatch_read(mr, offset, value, op, attrs);
     recorder_running(cpu);
     if (recorder_recording()) {
@@ -79,7 +90,7 @@ MemTxResult recorder_device_store(CPUState *cpu, MemoryRegion *mr, hwaddr offset
         /* It is read as memory, which no device of a replay would change. */
         recorder_fail("the guest writes to %s", memory_region_name(mr));
     }
-    recorder_safe_in_insn(cpu);
+    be_with_device(cpu);
     result = memory_region_dispatch_write(mr, offset, value, op, attrs);
     recorder_running(cpu);
     if (result != MEMTX_OK) {

@@ -80,6 +80,7 @@ typedef struct RecorderVcpu {
     bool asked;                 /* for a line: wait for it at the boundary */
     unsigned tries;             /* of the instruction @tried, which were abandoned */
     uint64_t tried;
+    Position device_at;         /* the instruction there accessed a device */
     uintptr_t walk_retaddr;     /* of the access for which page tables are walked */
     uint8_t *code_pages;        /* a bit for each page whose code it may run */
     size_t code_pages_size;

@@ -163,6 +163,16 @@ static inline void recorder_access(CPUState *cpu, const void *host, unsigned siz
     }
 }
 
+/* One access that lies in memory and in a device: no moment at which it has both. */
+void recorder_mixed_access_slow(void);
+
+static inline void recorder_mixed_access(void)
+{
+    if (recorder_recording()) {
+        recorder_mixed_access_slow();
+    }
+}
+
 static inline void recorder_fetch(CPUState *cpu, const void *host)
 {
     if (recorder_recording()) {

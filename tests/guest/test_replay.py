@@ -52,6 +52,16 @@ def cycle(name, command, *qemu_args, changes=(), smp=1, options=()):
     return recorded.decode(errors="replace")
 
 
+def kill_and_replay(process, directory):
+    """What a replay up to the cut shows, and what was shown before the recorder was killed."""
+    os.kill(emulator_of(process), signal.SIGKILL)
+    end(process, 1)
+    recorded = console()
+    replayed, said = replay(directory)
+    check("replayed up to the cut" in said and recorded.startswith(replayed), said)
+    return replayed, recorded
+
+
 @test
 def every_program_is_here():
     here = os.path.dirname(os.path.abspath(__file__))
@@ -91,11 +101,7 @@ def a_recorder_that_is_killed_while_a_disk_works_replays_to_the_cut():
                     "-drive", f"file={disk},if=none,id=d,format=raw", "-device", "virtio-blk-pci,drive=d")
     wait_for_console(b"  /dev/vda", process)
     time.sleep(1)
-    os.kill(emulator_of(process), signal.SIGKILL)
-    end(process, 1)
-    recorded = console()
-    replayed, said = replay(directory)
-    check("replayed up to the cut" in said and recorded.startswith(replayed), said)
+    replayed, recorded = kill_and_replay(process, directory)
     check(b"  /dev/vda" in replayed, replayed)
     os.remove(disk)
 
@@ -173,12 +179,18 @@ BARE_TESTS = ["flags", "attributes", "random", "waits", "copies", "vector-code",
 
 
 @functools.lru_cache
-def bare_guest():
-    path = os.path.join(recording.TOP, "bare")
+def bare_guest(mixed=0):
+    path = os.path.join(recording.TOP, f"bare-{mixed}")
     run("aarch64-linux-gnu-gcc", "-O1", "-ffreestanding", "-nostdlib", "-static", "-no-pie",
         "-mgeneral-regs-only", "-Wall", "-Wextra", "-Werror", "-Wl,-Ttext=0x40200000",
-        "-Wl,--build-id=none", f"{TOP}/tests/guest/bare/bare.c", "-o", path)
+        "-Wl,--build-id=none", f"-DMIXED={mixed}", f"{TOP}/tests/guest/bare/bare.c", "-o", path)
     return path
+
+
+def bare_command(cpu, smp, kernel):
+    return ["--", f"{BIN}/qemu-system-aarch64", "-nodefaults", "-m", "128",
+            "-machine", "virt,gic-version=2", "-cpu", f"{cpu},pmu=off", "-smp", str(smp),
+            "-display", "none", "-serial", "stdio", "-kernel", kernel]
 
 
 @test_each(["cortex-a72", "cortex-a76", "max", "cortex-a76 smp"])
@@ -186,16 +198,19 @@ def bare_guest_replays_identically(how):
     """Page walks that write, memory attributes, instructions of newer CPUs, under interrupts."""
     cpu, *smp = how.split()
     directory = place("bare-guest")
-    recorded, _ = record(directory, "--", f"{BIN}/qemu-system-aarch64", "-nodefaults", "-m", "128",
-                         "-machine", "virt,gic-version=2", "-cpu", f"{cpu},pmu=off",
-                         "-display", "none", "-serial", "stdio", "-kernel", bare_guest(),
-                         "-smp", "2" if smp else "1")
+    recorded, _ = record(directory, *bare_command(cpu, 2 if smp else 1, bare_guest()))
     lines = recorded.decode().splitlines()
     check([line.split()[0] for line in lines] == BARE_TESTS, recorded)
     check(not any("bad" in line for line in lines), recorded)
     for cache in ("x-tlb-bits=6", "x-tlb-bits=14", "one-insn-per-tb=on"):
         replayed, _ = replay(directory, "--", "-accel", f"tcg,thread=multi,{cache}")
         check(replayed == recorded, f"{cache}: recorded:\n{recorded}\nreplayed:\n{replayed}")
+
+
+@test_each([1, 2])
+def an_access_to_a_device_and_to_memory_ends_the_recording(vcpus):
+    _, line = record(place("mixed"), *bare_command("cortex-a72", vcpus, bare_guest(1)), status=1)
+    check("lies in memory and in a device" in line, line)
 
 
 # The last: what is not the default must be so in the replay, too.
@@ -270,11 +285,7 @@ def a_recorder_of_four_vcpus_that_is_killed_replays_to_the_cut():
     time.sleep(1)
     before = console()
     time.sleep(1)
-    os.kill(emulator_of(process), signal.SIGKILL)
-    end(process, 1)
-    recorded = console()
-    replayed, said = replay(directory)
-    check("replayed up to the cut" in said and recorded.startswith(replayed), said)
+    replayed, recorded = kill_and_replay(process, directory)
     check(replayed.startswith(before), f"recorded:\n{recorded}\nreplayed:\n{replayed}")
 
 

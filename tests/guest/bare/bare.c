@@ -318,10 +318,22 @@ static void test_vector_code(void)
     report("vector-code", good);
 }
 
+/* The last 8 bytes of the PCI configuration space, and the first of RAM. */
+static void touch_device_and_memory(void)
+{
+    uint64_t device, memory;
+
+    asm volatile("ldp %0, %1, [%2]" : "=r"(device), "=r"(memory) : "r"(RAM - 8) : "memory");
+    digest = mix(device, memory);
+}
+
 void __attribute__((used)) run(void)
 {
     start_mmu();
     start_interrupts();
+    if (MIXED) {
+        touch_device_and_memory();
+    }
     test_flags();
     test_attributes();
     test_random();
