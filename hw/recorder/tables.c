@@ -7,7 +7,8 @@
  *
  * Translations.  Every page from which a walk has read is a table page until
  * the vCPU drops all its translations.  Stores to table pages stay on the slow
- * path.  One that may change a word which was not zero (absence is never cached)
+ * path; also when it is no table page any more, until the first, since most pages
+ * soon are again.  A store that may change a word which was not zero (absence is never cached)
  * drops what was made from that word: one page's translation before the store,
  * if the word is known to translate one page; else all, between this step and
  * the next, and then the store is the last instruction of its TB (holes.md 18,
@@ -52,6 +53,7 @@
 typedef struct Table {
     vaddr first;
     uint64_t span;              /* 0: not a table page */
+    bool watched;               /* no store goes unseen; also for a while after it was one */
 } Table;
 
 /* Of a page that was used for several addresses, or in a way that we don't know. */
@@ -136,18 +138,22 @@ void recorder_walk_slow(CPUState *cpu, const void *host, vaddr address, uint64_t
         table->first = first;
         table->span = span;
         g_array_append_val(tables->pages, page);
-        tlb_reset_dirty(cpu, (uintptr_t)recorder_ram.host + page * (uintptr_t)PAGE, PAGE);
+        if (!table->watched) {
+            table->watched = true;
+            tlb_reset_dirty(cpu, (uintptr_t)recorder_ram.host + page * (uintptr_t)PAGE, PAGE);
+        }
     } else if (table->first != first || table->span != span) {
         table->span = SPAN_UNKNOWN;
     }
 }
 
+/* If its stores must be seen. */
 static Table *table_at(CPUState *cpu, ram_addr_t address)
 {
     ram_addr_t offset = address - recorder_ram.start;
     Table *table = &cpu->recorder->tables->table[offset / PAGE];
 
-    return offset < recorder_ram.size && table->span ? table : NULL;
+    return offset < recorder_ram.size && table->watched ? table : NULL;
 }
 
 bool recorder_is_table_slow(CPUState *cpu, ram_addr_t address)
@@ -280,8 +286,10 @@ void recorder_store_slow(CPUState *cpu, ram_addr_t address, unsigned size,
 {
     Table *table = table_at(cpu, address);
 
-    if (table) {
+    if (table && table->span) {
         change_table(cpu, table, address, size, retaddr);
+    } else if (table) {
+        table->watched = false;
     }
     if (!cpu->neg.can_do_io && in_page_being_executed(address, retaddr)) {
         be_last_in_tb(cpu, retaddr);
