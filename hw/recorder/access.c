@@ -110,12 +110,6 @@ static void complete(CPUState *cpu)
     }
 }
 
-/* Must it come to a boundary before it touches memory again? */
-bool recorder_has_lost(RecorderVcpu *v)
-{
-    return sphere_has_drops(v->processor) || (v->alone && !(v->processor->l1[0] & L1_WRITE));
-}
-
 /*
  * The last insn of a TB may make the vCPU safe in its middle (a device access):
  * then it must come to a boundary before it touches memory again.

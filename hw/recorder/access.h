@@ -5,7 +5,7 @@
 #ifndef RECORDER_ACCESS_H
 #define RECORDER_ACCESS_H
 
-#include "hw/core/cpu.h"
+#include "hw/recorder/recorder-internal.h"
 
 /* Main RAM: the only memory that is tracked. */
 typedef struct RecorderRam {
@@ -16,6 +16,13 @@ typedef struct RecorderRam {
 
 extern RecorderRam recorder_ram;
 
+/* Where in main RAM that is; false if it lies elsewhere. */
+static inline bool recorder_ram_offset(const void *host, uint64_t *offset)
+{
+    *offset = (const uint8_t *)host - recorder_ram.host;
+    return *offset < recorder_ram.size;
+}
+
 /* For recorder_drop(): no page, or every page. */
 #define RECORDER_NONE ((vaddr)1)
 #define RECORDER_ALL ((vaddr)-1)
@@ -25,8 +32,13 @@ extern RecorderRam recorder_ram;
 extern bool recorder_force_slow_path;
 extern bool recorder_several_vcpus;
 
+/* Must it come to a boundary before it touches memory again? */
+static inline bool recorder_has_lost(const RecorderVcpu *v)
+{
+    return sphere_has_drops(v->processor) || (v->alone && !(v->processor->l1[0] & L1_WRITE));
+}
+
 /* access.c */
-bool recorder_has_lost(struct RecorderVcpu *v);
 void recorder_safepoint(CPUState *cpu);
 void recorder_table_access(CPUState *cpu, uint64_t offset, bool entered);
 

@@ -168,8 +168,6 @@ void recorder_drop_translations(CPUState *cpu);
 void recorder_tables_written(CPUState *cpu, uint64_t offset, uint64_t size);
 /* The translation of one page, or all. */
 void recorder_drop(CPUState *cpu, vaddr page);
-/* Where in main RAM that is; false if it lies elsewhere. */
-bool recorder_ram_offset(const void *host, uint64_t *offset);
 
 /* player.c: how far a vCPU may run before an event is due, or somebody waits for it. */
 Position player_limit(CPUState *cpu);

@@ -67,9 +67,13 @@ static inline void recorder_boundary(CPUState *cpu)
  */
 bool recorder_must_stop_slow(CPUState *cpu);
 
+/* Recording: whatever is due was kicked for, or the budget ends there. */
 static inline bool recorder_must_stop(CPUState *cpu)
 {
-    return recorder_active() && recorder_must_stop_slow(cpu);
+    return recorder_active() &&
+           (cpu->neg.icount_decr.u16.low == 0 ||
+            qatomic_read(&cpu->neg.icount_decr.u16.high) != 0 ||
+            (recorder_replaying() && recorder_must_stop_slow(cpu)));
 }
 
 /* An exception that is not an instruction's end: the try, or its delivery. */

@@ -233,7 +233,7 @@ void sphere_arcs(Processor *processor, OrderEmit *emit, void *opaque);
 unsigned sphere_take_drops(Processor *processor, uint64_t words[SPHERE_MAX_DROPS],
                            bool *code);
 
-static inline bool sphere_has_drops(Processor *processor)
+static inline bool sphere_has_drops(const Processor *processor)
 {
     return __atomic_load_n(&processor->n_drops, __ATOMIC_RELAXED) ||
            __atomic_load_n(&processor->drop_code, __ATOMIC_RELAXED);

@@ -93,12 +93,6 @@ void recorder_tables_free(RecorderTables *tables)
     }
 }
 
-bool recorder_ram_offset(const void *host, uint64_t *offset)
-{
-    *offset = (const uint8_t *)host - recorder_ram.host;
-    return *offset < recorder_ram.size;
-}
-
 /* The kernel itself touches user memory: TTBR0 decides what it finds there. */
 static void note_low_page(RecorderVcpu *v, vaddr page)
 {

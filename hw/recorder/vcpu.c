@@ -126,9 +126,7 @@ bool recorder_must_stop_slow(CPUState *cpu)
 {
     RecorderVcpu *v = cpu->recorder;
 
-    return v->flush_due || recorder_position(cpu) >= v->digest_due ||
-           (recorder_replaying() ? recorder_position(cpu) >= v->next.position
-                                 : recorder_has_lost(v));
+    return v->flush_due || recorder_position(cpu) >= MIN(v->digest_due, v->next.position);
 }
 
 /* Add a step that is no instruction; the budget shrinks with it. */
