@@ -19,6 +19,14 @@
 #include "hw/recorder/sphere-internal.h"
 #include "hw/recorder/sphere-lock.h"
 
+/*
+ * After how many stores of its own does a processor stop running code from a page?
+ * Memory where a program was becomes data; a little data may lie beside code.
+ */
+#ifndef COPIES_OWN_STORES
+#define COPIES_OWN_STORES 16
+#endif
+
 bool copies_in_table(const Processor *p, const SpherePage *page)
 {
     return page->tables &&
@@ -138,6 +146,29 @@ void sphere_left_tables(Processor *p, Position position)
     __atomic_store_n(&p->epoch, p->epoch + 1, __ATOMIC_RELEASE);
 }
 
+/*
+ * @p stores to a page from which only it runs code.  If it does so often, it forgets
+ * all code at its next boundary; if then it stores again before it runs code from here,
+ * it has left.  It remains a reader of all lines, so whoever writes there comes
+ * after what it ran.
+ */
+static void leave_code(Processor *p, SpherePage *page)
+{
+    if (page->code != LINE_BIT(p->index)) {
+        return;
+    }
+    if (page->own_stores < COPIES_OWN_STORES) {
+        if (++page->own_stores == COPIES_OWN_STORES) {
+            sphere_lock(&p->lock);
+            __atomic_store_n(&p->drop_code, true, __ATOMIC_RELAXED);
+            sphere_unlock(&p->lock);
+        }
+    } else if (!__atomic_load_n(&p->drop_code, __ATOMIC_RELAXED) || !SPHERE_RULE(LEAVE_CODE)) {
+        page->code = 0;
+        p->counts.code_left++;
+    }
+}
+
 /* Do copies of the page still exist?  If not, stores need not be seen. */
 static void unprotect_if_unused(Processor *p, SpherePage *page)
 {
@@ -165,6 +196,7 @@ void copies_protect(Processor *p, SpherePage *page)
     }
     if (p->request.code) {
         page->code |= LINE_BIT(p->index);
+        page->own_stores = 0;
     }
     if (p->request.table) {
         if (!page->tables) {
@@ -178,6 +210,7 @@ void copies_granted(Processor *p, SpherePage *page)
 {
     if (p->request.access == SPHERE_WRITE) {
         if (page->protected) {
+            leave_code(p, page);
             unprotect_if_unused(p, page);
         }
         /* With a write bit it may change any word of the line, and nobody sees it. */

@@ -42,6 +42,7 @@ struct SpherePage {
     uint8_t asked;              /* how often, of who ran, in the present time window */
     uint16_t window;
     bool moved;                 /* as a whole, before */
+    uint8_t own_stores;         /* of who runs code from here */
     uint32_t code;              /* who runs code from here (I) */
     TableUse *tables;           /* T, of each processor; NULL: of nobody yet */
     Line whole;                 /* all lines, as long as there are none */

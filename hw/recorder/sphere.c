@@ -548,6 +548,7 @@ SphereAnswer sphere_enter_code(Processor *p, uint64_t offset)
 
     sphere_lock(&page->lock);
     if (page->code & LINE_BIT(p->index)) {
+        page->own_stores = 0;
         sphere_unlock(&page->lock);
         return SPHERE_GRANTED;
     }

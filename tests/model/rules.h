@@ -16,6 +16,7 @@
     rule(OLD_IMPLIES_NOTHING, "old sources imply nothing") \
     rule(DROP_TABLE, "who writes a table word makes others drop translations") \
     rule(DROP_CODE, "who writes code makes others forget theirs") \
+    rule(LEAVE_CODE, "who writes to its own code may store unseen when it has forgotten it") \
     rule(PROTECT, "a page with copies has no write bits") \
     rule(DEPOSIT, "who left T comes before later changes") \
     rule(DROPS_TAKEN, "translations are dropped before the next step") \
