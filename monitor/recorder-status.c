@@ -48,6 +48,7 @@ static void add_counts(RecorderCounterList ***tail, const SphereCounts *counts)
         { "lines that nobody else had", &counts->local },
         { "lines taken", &counts->taken },
         { "lines asked for", &counts->asked },
+        { "granted in mid-step", &counts->lingered },
         { "leases", &counts->leases },
         { "pages moved", &counts->pages_moved },
         { "migratory lines", &counts->migratory },

@@ -3,11 +3,12 @@
  * Accesses of vCPUs to guest RAM that are not in the L1, and code fetches: they
  * go to the sphere.  Invariants: design 3.1, and sphere.h.
  *
- * Nobody waits in mid-step.  An instruction that needs a line of a vCPU that
- * runs is abandoned like one that faults, its vCPU waits at the boundary,
- * and then runs it again, alone in its TB and with no boundary before it, so with
- * what it asked for in hand.  One that fails too often, since it needs several
- * lines at once that others want too, runs exclusively.
+ * Nobody waits in mid-step, but for a moment in which nobody waits for it.  An
+ * instruction that needs a line of a vCPU that runs, and is not given it at once,
+ * is abandoned like one that faults, its vCPU waits at the boundary, and then runs
+ * it again, alone in its TB and with no boundary before it, so with what it asked
+ * for in hand.  One that fails too often, since it needs several lines at once that
+ * others want too, runs exclusively.
  *
  * A vCPU that is alone keeps all of memory as if it were one line, and tests for
  * it at boundaries only: there is only DMA to take it away.
@@ -209,7 +210,7 @@ void recorder_safepoint(CPUState *cpu)
 {
     RecorderVcpu *v = cpu->recorder;
 
-    if (sphere_asked(v->processor) && v->running) {
+    if (sphere_is_pressed(v->processor) && v->running) {
         recorder_leave_running(cpu, true);
         recorder_enter_running(cpu);
     }
@@ -275,7 +276,7 @@ static void answer(CPUState *cpu, SphereAnswer answer, uintptr_t retaddr)
 {
     RecorderVcpu *v = cpu->recorder;
 
-    if (answer == SPHERE_ASKED) {
+    if (answer == SPHERE_ASKED && !sphere_linger(v->processor)) {
         v->asked = true;
         abandon(cpu, retaddr);
     }

@@ -114,3 +114,24 @@ size_t page_split(SpherePage *page)
     }
     return SPHERE_PAGE_LINES * sizeof(Line);
 }
+
+bool page_is_of(const SpherePage *page, unsigned index)
+{
+    for (unsigned i = 0; i < SPHERE_PAGE_LINES; i++) {
+        const Line *line = &page->lines[i];
+
+        if (line->state != LINE_OWNED || line->holders != LINE_BIT(index) || line->reserved) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The last writers are forgotten: its owner comes after them all, and others after it. */
+size_t page_join(SpherePage *page)
+{
+    page->whole = (Line) { .state = LINE_OWNED, .holders = page->lines[0].holders };
+    g_free(page->lines);
+    page->lines = NULL;
+    return SPHERE_PAGE_LINES * sizeof(Line);
+}

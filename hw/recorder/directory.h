@@ -21,6 +21,7 @@ typedef enum LineState {
 typedef struct Line {
     Position written;           /* when its last writer left it */
     uint32_t holders;           /* a bit for each processor */
+    uint32_t since;             /* when it was granted, in us */
     uint8_t state;              /* LineState */
     uint8_t writer;             /* who left it at @written: index + 1; 0: nobody */
     uint8_t reserved;           /* for whom: index + 1; 0: nobody */
@@ -39,7 +40,7 @@ struct SpherePage {
     bool protected;             /* copies may exist: no write bits */
     uint8_t asker, holder;      /* of the latest misses: index + 1 */
     uint8_t streak;             /* how many in a row were like that */
-    uint8_t asked;              /* how often, of who ran, in the present time window */
+    uint16_t asked;             /* how often, of who ran, in the present time window */
     uint16_t window;
     bool moved;                 /* as a whole, before */
     uint8_t own_stores;         /* of who runs code from here */
@@ -63,6 +64,10 @@ SphereAccess line_effective(const Line *line, unsigned by, SphereAccess access);
 
 /* A page that is held as a whole, as 64 lines; returns how many bytes that takes. */
 size_t page_split(SpherePage *page);
+/* Does one processor own all lines of this page, and nobody wants any? */
+bool page_is_of(const SpherePage *page, unsigned index);
+/* Then it is held as a whole again; returns how many bytes that frees. */
+size_t page_join(SpherePage *page);
 
 #define LINE_BIT(index) (UINT32_C(1) << (index))
 #define ALL_LINES UINT64_MAX

@@ -7,6 +7,7 @@
 #ifndef RECORDER_SPHERE_LOCK_H
 #define RECORDER_SPHERE_LOCK_H
 
+#include <glib.h>
 #include <linux/futex.h>
 #include <sched.h>
 #include <stdbool.h>
@@ -15,6 +16,11 @@
 #include <unistd.h>
 
 #define SPHERE_LOCK_SPINS 200
+
+static inline int64_t sphere_now_us(void)
+{
+    return g_get_monotonic_time();
+}
 
 static inline void sphere_relax(void)
 {

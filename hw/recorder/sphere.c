@@ -28,12 +28,21 @@
 /* Misses of one processor on lines of one other, after which the page moves. */
 #define STREAK 4
 #define STREAK_AGAIN 8
+/* A page in one piece moves as one, unless it was asked for that often in WINDOW_US. */
+#define CALM_MOVES 2
+/* How long to wait in mid-step, as long as nobody waits for this one. */
+#define LINGER_US 4
 /* How long to spin before one sleeps. */
 #define SPIN_US 5
-/* Whoever wants a line of a page that moves more often than that lets it be for a while. */
-#define LEASE_MOVES 8
-#define LEASE_WINDOW_US 10000
-#define LEASE_US 20
+/*
+ * Leases.  If lines of a page are asked for more often than LEASE_MOVES, in a time
+ * of WINDOW_US, then who was granted one keeps it for LEASE_US, whoever asks.  Since
+ * that is asked for less often, it counts for more.
+ */
+#define LEASE_MOVES 1500
+#define LEASE_WEIGHT 64
+#define LEASE_US 400
+#define WINDOW_US 10000
 
 /* --- the sphere ------------------------------------------------------------- */
 
@@ -113,6 +122,15 @@ void sphere_set_l1(Processor *p, const SpherePage *page, unsigned line, uint8_t 
 static void split(Sphere *sphere, SpherePage *page)
 {
     __atomic_fetch_add(&sphere->lines_bytes, page_split(page), __ATOMIC_RELAXED);
+}
+
+/* A page that belongs to @p as a whole is one piece again.  Not if stores must be seen. */
+static void join(Processor *p, SpherePage *page)
+{
+    if (page->lines && !page->protected && page_is_of(page, p->index)) {
+        __atomic_fetch_sub(&p->sphere->lines_bytes, page_join(page), __ATOMIC_RELAXED);
+        sphere_set_l1(p, page, 0, L1_READ | L1_WRITE);
+    }
 }
 
 /*
@@ -216,6 +234,7 @@ static void reserve(Processor *p, SpherePage *page)
 static void grant(Processor *p, SpherePage *page)
 {
     bool keep = p->request.in_hand;     /* whoever has reserved what it owns is the next */
+    uint32_t now = sphere_now_us();
     unsigned i;
 
     copies_granted(p, page);
@@ -232,14 +251,37 @@ static void grant(Processor *p, SpherePage *page)
         }
         p->counts.migratory += access != p->request.access;
         sphere_set_l1(p, page, i, line_grant(line, p->index, p->request.access, access));
+        line->since = now;
         line->reserved = keep && reserved != p->index + 1 ? reserved : 0;
     }
     if (p->request.table || p->request.code) {
         copies_protect(p, page);
     }
+    /* With all write bits: so it has been told to come after who left T, too. */
+    if (p->request.access == SPHERE_WRITE && p->request.lines & (p->request.lines - 1)) {
+        join(p, page);
+    }
 }
 
-/* --- requests ------------------------------------------------------------------ */
+/* --- how often lines of a page are asked for, of who runs -------------------------- */
+
+static uint16_t window_now(void)
+{
+    return sphere_now_us() / WINDOW_US;
+}
+
+static unsigned often_asked(const SpherePage *page)
+{
+    uint16_t age = window_now() - page->window;
+
+    return age < 2 ? page->asked >> age : 0;
+}
+
+static void count_asked(SpherePage *page, unsigned weight)
+{
+    page->asked = MIN(often_asked(page) + weight, UINT16_MAX);
+    page->window = window_now();
+}
 
 /* --- leases: lines that move all the time stay with who has them for a while ----- */
 
@@ -248,31 +290,30 @@ static bool has_patience(const Processor *p)
     return __atomic_load_n(&p->request.patient, __ATOMIC_RELAXED);
 }
 
-static uint16_t lease_window(void)
-{
-    return g_get_monotonic_time() / LEASE_WINDOW_US;
-}
-
-/* Somebody who ran was asked for lines of this page. */
-static void count_asked(SpherePage *page)
-{
-    uint16_t window = lease_window();
-
-    if (page->window != window) {
-        page->asked = (uint16_t)(page->window + 1) == window ? page->asked / 2 : 0;
-        page->window = window;
-    }
-    page->asked = MIN(page->asked + 1, UINT8_MAX);
-}
-
 /*
- * Did lines of this page move often lately?  Not for DMA; and a vCPU that is alone has
- * one line, which only DMA wants.
+ * How long may who has written the lines that @p asks for go on with them?  Not if it
+ * only reads: it may be waiting for @p to write.  Not for DMA; and a vCPU that is alone has one
+ * line, which only DMA wants.
  */
-static bool is_hot(const Processor *p, const SpherePage *page)
+static int64_t lease_us(const Processor *p, SpherePage *page)
 {
-    return page->asked > LEASE_MOVES && p->l1 && !p->exclusive && p->sphere->n_processors > 2 &&
-           (uint16_t)(lease_window() - page->window) <= 1;
+    uint32_t now = sphere_now_us();
+    int64_t us = 0;
+    unsigned i;
+
+    if (!p->l1 || p->exclusive || p->sphere->n_processors == 2 ||
+        often_asked(page) <= LEASE_MOVES) {
+        return 0;
+    }
+    FOREACH_LINE(i, page_distinct(page, p->request.lines)) {
+        const Line *line = page_line(page, i);
+        uint32_t age = now - line->since;
+
+        if (line->state == LINE_OWNED && !line->unwritten && age < LEASE_US) {
+            us = MAX(us, LEASE_US - age);
+        }
+    }
+    return us;
 }
 
 /* The lease is over, if there was one. */
@@ -289,8 +330,7 @@ static void lose_patience(Processor *p)
     }
 }
 
-/* Is @p asked by somebody who does not wait for a lease to end? */
-static bool is_pressed(const Processor *p)
+bool sphere_is_pressed(const Processor *p)
 {
     uint32_t inbox = __atomic_load_n(&p->inbox, __ATOMIC_RELAXED);
 
@@ -301,6 +341,8 @@ static bool is_pressed(const Processor *p)
     }
     return false;
 }
+
+/* --- requests ------------------------------------------------------------------ */
 
 /*
  * Take from those of @in_the_way who are safe, and ask the others; or, if others
@@ -369,7 +411,7 @@ static bool serve_on_page(Processor *p, SpherePage *page)
     sphere_lock(&p->lock);
     p->running = SPHERE_RULE(RUN_AT_GRANT);
     copies_keep_in_hand(p, page);
-    if (is_pressed(p)) {
+    if (sphere_is_pressed(p)) {
         p->sphere->ops->kick(p);
     }
     __atomic_store_n(&p->request.granted, 1, __ATOMIC_RELEASE);
@@ -433,7 +475,8 @@ static bool page_should_move(Processor *p, SpherePage *page, uint32_t in_the_way
 
 /*
  * A miss: how much to ask for?  A page in one piece is granted in one piece if
- * nobody is in the way, and else split.
+ * nobody is in the way, or if it may be that nobody shares it: memory that was freed
+ * and is used again.  Else it is split.
  */
 static void widen(Processor *p, SpherePage *page)
 {
@@ -443,6 +486,11 @@ static void widen(Processor *p, SpherePage *page)
 
     if (!page->lines) {
         if (p->request.lines == ALL_LINES || !(in_the_way | reservers)) {
+            return;
+        }
+        if (!reservers && often_asked(page) < CALM_MOVES) {
+            p->request.lines = ALL_LINES;
+            p->counts.pages_moved++;
             return;
         }
         split(p->sphere, page);
@@ -474,7 +522,8 @@ static SphereAnswer ask(Processor *p, SpherePage *page)
     __atomic_store_n(&p->request.page, page, __ATOMIC_RELAXED);
     p->request.in_hand = copies_is_in_hand(p, page) && SPHERE_RULE(IN_HAND);
     __atomic_store_n(&p->request.unkicked, 0, __ATOMIC_RELAXED);
-    __atomic_store_n(&p->request.patient, is_hot(p, page), __ATOMIC_RELAXED);
+    p->request.lease_us = lease_us(p, page);
+    __atomic_store_n(&p->request.patient, p->request.lease_us > 0, __ATOMIC_RELAXED);
     granted = grant_or_reserve(p, page);
     p->request.in_hand = false;
     while (!granted && p->exclusive) {
@@ -492,7 +541,7 @@ static SphereAnswer ask(Processor *p, SpherePage *page)
     } else {
         p->counts.asked++;
         p->counts.leases += has_patience(p);
-        count_asked(page);
+        count_asked(page, has_patience(p) ? LEASE_WEIGHT : 1);
     }
     sphere_unlock(&page->lock);
     return granted ? SPHERE_GRANTED : SPHERE_ASKED;
@@ -616,25 +665,41 @@ bool sphere_is_granted(Processor *p)
 
 static void wait_for_grant(Processor *p)
 {
-    int64_t since = g_get_monotonic_time();
+    int64_t began = sphere_now_us();
+    int64_t since = began, waited;
     unsigned log2;
 
     while (!sphere_is_granted(p)) {
-        int64_t waited = g_get_monotonic_time() - since;
-
-        if (has_patience(p) && waited > LEASE_US) {
-            lose_patience(p);
-            since += LEASE_US;
-        } else if (!has_patience(p) && waited > SPIN_US) {
-            sphere_sleep_while(&p->request.granted, 0);
-        } else {
+        waited = sphere_now_us() - since;
+        if (waited <= SPIN_US) {
             sphere_relax();
+        } else if (!has_patience(p)) {
+            sphere_sleep_while(&p->request.granted, 0);
+        } else if (waited < p->request.lease_us) {
+            sphere_nap_while(&p->request.granted, 0, p->request.lease_us - waited);
+        } else {
+            lose_patience(p);
+            since = sphere_now_us();
         }
     }
-    since = g_get_monotonic_time() - since;
-    log2 = since ? 64 - __builtin_clzll(since) : 0;
+    waited = sphere_now_us() - began;
+    log2 = waited ? 64 - __builtin_clzll(waited) : 0;
     p->counts.wait_us[MIN(log2, G_N_ELEMENTS(p->counts.wait_us) - 1)]++;
-    p->counts.waited_us += since;
+    p->counts.waited_us += waited;
+}
+
+bool sphere_linger(Processor *p)
+{
+    int64_t end = sphere_now_us() + LINGER_US;
+
+    while (!sphere_is_granted(p)) {
+        if (has_patience(p) || sphere_is_pressed(p) || sphere_now_us() > end) {
+            return false;
+        }
+        sphere_relax();
+    }
+    p->counts.lingered++;
+    return true;
 }
 
 void sphere_await(Processor *p, Position position)

@@ -7,7 +7,8 @@
  * may take lines from it, or RUNNING, and then nobody touches what it holds.  A
  * processor that needs a line of one that runs asks for it, goes to a boundary
  * between two of its steps, and waits there, safe; the holder answers at its own
- * next boundary.  Since who waits is safe, nobody waits for ever.
+ * next boundary.  Since who waits is safe, nobody waits for ever.  (It may linger
+ * for a moment before it goes, but not if it is asked for anything itself.)
  *
  * Two positions of a processor matter.  It *publishes* one when it becomes safe:
  * all its steps up to there have ended, and it is the source of every arc that
@@ -63,6 +64,7 @@ typedef struct SphereCounts {
     uint64_t local;             /* of these: nobody was in the way */
     uint64_t taken;             /* from processors that were safe */
     uint64_t asked;             /* of processors that ran */
+    uint64_t lingered;          /* of these: granted in mid-step */
     uint64_t pages_moved;       /* whole pages at once */
     uint64_t migratory;         /* writable at the read */
     uint64_t leases;            /* asked, and let the holder go on for a while */
@@ -112,6 +114,7 @@ struct Processor {
         unsigned word, last_word;   /* what is accessed, in words of the page */
         bool table, code;       /* copies that it is going to make */
         bool in_hand;           /* these words were granted before, see below */
+        int64_t lease_us;       /* for so long it lets the holder go on */
         int patient;            /* a lease: it does not kick yet; atomic, so no bool beside others */
         uint32_t unkicked;      /* whom; atomic */
         uint32_t dropped;       /* who has dropped translations for it already */
@@ -180,10 +183,8 @@ void sphere_doze(Processor *processor, Position position, unsigned us);
 /* Nobody takes anything from now on. */
 void sphere_run(Processor *processor);
 
-static inline bool sphere_asked(Processor *processor)
-{
-    return __atomic_load_n(&processor->inbox, __ATOMIC_RELAXED) != 0;
-}
+/* Is it asked for lines by somebody who does not wait for a lease to end? */
+bool sphere_is_pressed(const Processor *processor);
 
 /* At a boundary, running: nothing behind it has been published. */
 static inline void sphere_boundary(Processor *processor, Position position)
@@ -211,6 +212,13 @@ SphereAnswer sphere_enter_table(Processor *processor, uint64_t offset);
 SphereAnswer sphere_enter_code(Processor *processor, uint64_t offset);
 /* It has dropped all its translations; all uses lie before @position. */
 void sphere_left_tables(Processor *processor, Position position);
+
+/*
+ * Wait a moment for what was asked for, in mid-step, so without being safe; but not when
+ * somebody waits for this one.  If it is granted, it is as if the holders had been
+ * safe when it was asked for: true.
+ */
+bool sphere_linger(Processor *processor);
 
 /*
  * Wait for what was asked for, safe meanwhile; then the processor runs.  The

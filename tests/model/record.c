@@ -189,7 +189,7 @@ static void boundary(Vcpu *v)
         exec_end(v);
         exec_start(v);
         run(v);
-    } else if (sphere_asked(v->processor)) {
+    } else if (sphere_is_pressed(v->processor)) {
         be_safe(v);
         actor_pause();
         run(v);
@@ -204,7 +204,8 @@ static void boundary(Vcpu *v)
 
 static bool answer(Vcpu *v, SphereAnswer answer)
 {
-    if (answer == SPHERE_GRANTED) {
+    if (answer == SPHERE_GRANTED ||
+        (random_one_in(&v->random, 2) && sphere_linger(v->processor))) {
         sphere_arcs(v->processor, emit_arc, v->stream);
         return true;
     }
@@ -393,7 +394,7 @@ static void vcpu_main(Vcpu *v)
         }
         step(v, &guest.recording->insns[v->processor->index][i]);
         /* A kick may have come, and have been seen, before what was waited for. */
-        if (sphere_asked(v->processor)) {
+        if (sphere_is_pressed(v->processor)) {
             until_boundary = 0;
         }
     }
