@@ -22,7 +22,8 @@ typedef enum RecorderMode {
     RECORDER_REPLAYING,
 } RecorderMode;
 
-extern RecorderMode recorder_mode;
+/* Internal: a test of it needs no load of its address. */
+extern G_GNUC_INTERNAL RecorderMode recorder_mode;
 
 static inline bool recorder_active(void)
 {
