@@ -272,6 +272,19 @@ G_NORETURN static void abandon(CPUState *cpu, uintptr_t retaddr)
     recorder_run_again(cpu);
 }
 
+/*
+ * What comes in now may be waited for before this instruction, no earlier: replay has
+ * the more to do at once.  The blocks up to here have been counted to their ends.
+ */
+static void raise_floor(CPUState *cpu, uintptr_t retaddr)
+{
+    int left = retaddr ? cpu_insns_left(retaddr) : -1;
+
+    if (left > 0) {
+        sphere_boundary(cpu->recorder->processor, recorder_position(cpu) - left);
+    }
+}
+
 static void answer(CPUState *cpu, SphereAnswer answer, uintptr_t retaddr)
 {
     RecorderVcpu *v = cpu->recorder;
@@ -280,7 +293,10 @@ static void answer(CPUState *cpu, SphereAnswer answer, uintptr_t retaddr)
         v->asked = true;
         abandon(cpu, retaddr);
     }
-    log_arcs(v);
+    if (v->processor->told) {
+        raise_floor(cpu, retaddr);
+        log_arcs(v);
+    }
 }
 
 /* Is there anybody else to have lines?  If so, it may touch memory only while it runs. */

@@ -206,6 +206,9 @@ static bool answer(Vcpu *v, SphereAnswer answer)
 {
     if (answer == SPHERE_GRANTED ||
         (random_one_in(&v->random, 2) && sphere_linger(v->processor))) {
+        if (random_one_in(&v->random, 2)) {
+            sphere_boundary(v->processor, v->position);     /* this step, in mid-block */
+        }
         sphere_arcs(v->processor, emit_arc, v->stream);
         return true;
     }
