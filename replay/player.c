@@ -380,6 +380,28 @@ static void show_next(RecorderVcpu *v)
     qatomic_set(&v->next_position, v->next.position);
 }
 
+static void advance(CPUState *cpu)
+{
+    RecorderVcpu *v = cpu->recorder;
+
+    next_event(cpu, v->order, &v->next);
+    stop_at_cut(v);
+    show_next(v);
+}
+
+/* For these the vCPU need not stop when it gets there. */
+static void skip_waits_that_are_over(CPUState *cpu)
+{
+    RecorderVcpu *v = cpu->recorder;
+
+    while (!v->finished && v->next.kind == LOG_EVENT_WAIT &&
+           v->next.value[0] <= manifest->n_vcpus &&
+           schedule_reached(schedule, v->next.value[0]) >= v->next.value[1]) {
+        recorder_count(v, RECORDER_COUNT_ARCS);
+        advance(cpu);
+    }
+}
+
 /* If vCPUs take turns: false if this one must leave cpu_exec() before it has its. */
 static bool have_turn(CPUState *cpu)
 {
@@ -412,9 +434,7 @@ bool recorder_replay_boundary(CPUState *cpu, bool *applied)
             expect_registers(cpu, &event);      /* before its bytes are gone */
         }
         /* First: what is applied may be a step, which wants to know the limit. */
-        next_event(cpu, v->order, &v->next);
-        stop_at_cut(v);
-        show_next(v);
+        advance(cpu);
         apply(cpu, &event);
         *applied = true;
         /* Firmware turns the vCPU on outside of cpu_exec(). */
@@ -433,6 +453,7 @@ bool recorder_replay_boundary(CPUState *cpu, bool *applied)
         player_diverged(cpu, recorder_position(cpu), "ran past %s", due);
     }
     schedule_publish(schedule, cpu->cpu_index, recorder_position(cpu));
+    skip_waits_that_are_over(cpu);
     if (v->finished) {
         cpu_exec_end(cpu);
         schedule_idle(schedule, cpu->cpu_index);

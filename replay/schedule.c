@@ -9,22 +9,26 @@
  */
 #include "replay/schedule.h"
 
-#define SPIN_US 10
+/* How long to spin before one sleeps; the latter if there are not enough host cores. */
+#define SPIN_US 200
+#define SPIN_CROWDED_US 10
 /* How long a sleeper may overlook that it was interrupted. */
 #define NAP_US 2000
 
 typedef struct Stream {
     Position reached;           /* atomic */
-    unsigned waits_for;         /* under the lock; itself: for nothing */
+    unsigned waits_for;         /* atomic; what it @wants of it was written after this */
     Position wants;             /* atomic; 0: nothing */
     bool ended;                 /* under the lock */
-    unsigned n_waiting;         /* for it; atomic */
+    int n_waiting;              /* for it; atomic */
+    int asleep;                 /* atomic, written under the lock */
     GCond woken;                /* it waits no longer, or it is its turn */
 } Stream;
 
 struct Schedule {
     const ScheduleOps *ops;
     unsigned n_streams;
+    int64_t spin_us;
     unsigned n_turns;           /* vCPUs that take turns; 0: they do not */
     unsigned turn;              /* atomic: whose */
     GMutex lock;
@@ -37,6 +41,7 @@ Schedule *schedule_new(unsigned n_streams, const ScheduleOps *ops)
 
     schedule->ops = ops;
     schedule->n_streams = n_streams;
+    schedule->spin_us = g_get_num_processors() < n_streams - 1 ? SPIN_CROWDED_US : SPIN_US;
     g_mutex_init(&schedule->lock);
     for (unsigned i = 0; i < n_streams; i++) {
         g_cond_init(&schedule->stream[i].woken);
@@ -60,51 +65,64 @@ Position schedule_reached(Schedule *schedule, unsigned stream)
     return __atomic_load_n(&schedule->stream[stream].reached, __ATOMIC_ACQUIRE);
 }
 
+/* The position that @waiter wants @stream to reach; 0: none. */
+static Position wanted_of(const Stream *waiter, unsigned stream)
+{
+    Position wants = __atomic_load_n(&waiter->wants, __ATOMIC_ACQUIRE);
+
+    return __atomic_load_n(&waiter->waits_for, __ATOMIC_RELAXED) == stream ? wants : 0;
+}
+
+static bool anybody_waits(Schedule *schedule, unsigned stream)
+{
+    return __atomic_load_n(&schedule->stream[stream].n_waiting, __ATOMIC_RELAXED) != 0;
+}
+
+static void wake(Schedule *schedule, Stream *waiter)
+{
+    g_mutex_lock(&schedule->lock);
+    g_cond_signal(&waiter->woken);
+    g_mutex_unlock(&schedule->lock);
+}
+
 void schedule_publish(Schedule *schedule, unsigned stream, Position position)
 {
     __atomic_store_n(&schedule->stream[stream].reached, position, __ATOMIC_RELEASE);
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
-    if (!__atomic_load_n(&schedule->stream[stream].n_waiting, __ATOMIC_RELAXED)) {
+    if (!anybody_waits(schedule, stream)) {
         return;
     }
-    g_mutex_lock(&schedule->lock);
     for (unsigned i = 0; i < schedule->n_streams; i++) {
         Stream *waiter = &schedule->stream[i];
+        Position wanted = wanted_of(waiter, stream);
 
-        if (waiter->wants && waiter->wants <= position && waiter->waits_for == stream) {
-            g_cond_signal(&waiter->woken);
+        if (wanted && wanted <= position && __atomic_load_n(&waiter->asleep, __ATOMIC_RELAXED)) {
+            wake(schedule, waiter);
         }
     }
-    g_mutex_unlock(&schedule->lock);
 }
 
+/* Who comes to want something while this looks kicks the stream, which looks again. */
 Position schedule_wanted(Schedule *schedule, unsigned stream)
 {
     Position reached = schedule_reached(schedule, stream);
-    Position wanted = UINT64_MAX;
+    Position first = UINT64_MAX;
 
-    if (!__atomic_load_n(&schedule->stream[stream].n_waiting, __ATOMIC_RELAXED)) {
-        return wanted;
-    }
-    g_mutex_lock(&schedule->lock);
-    for (unsigned i = 0; i < schedule->n_streams; i++) {
-        Stream *waiter = &schedule->stream[i];
+    for (unsigned i = 0; anybody_waits(schedule, stream) && i < schedule->n_streams; i++) {
+        Position wanted = wanted_of(&schedule->stream[i], stream);
 
-        if (waiter->wants > reached && waiter->waits_for == stream) {
-            wanted = MIN(wanted, waiter->wants);
+        if (wanted > reached) {
+            first = MIN(first, wanted);
         }
     }
-    g_mutex_unlock(&schedule->lock);
-    return wanted;
+    return first;
 }
 
 static void want(Schedule *schedule, unsigned waiter, unsigned stream, Position position)
 {
-    g_mutex_lock(&schedule->lock);
-    schedule->stream[waiter].waits_for = stream;
-    schedule->stream[waiter].wants = position;
+    __atomic_store_n(&schedule->stream[waiter].waits_for, stream, __ATOMIC_RELAXED);
+    __atomic_store_n(&schedule->stream[waiter].wants, position, __ATOMIC_RELEASE);
     __atomic_fetch_add(&schedule->stream[stream].n_waiting, position ? 1 : -1, __ATOMIC_SEQ_CST);
-    g_mutex_unlock(&schedule->lock);
 }
 
 static bool reached(Schedule *schedule, unsigned stream, Position position)
@@ -163,6 +181,20 @@ void schedule_end(Schedule *schedule, unsigned vcpu)
     }
 }
 
+/* Until it has reached that, is woken for another reason, or a moment has passed. */
+static void sleep_until(Schedule *schedule, unsigned waiter, unsigned stream, Position position)
+{
+    Stream *self = &schedule->stream[waiter];
+
+    g_mutex_lock(&schedule->lock);
+    __atomic_store_n(&self->asleep, true, __ATOMIC_SEQ_CST);
+    if (!reached(schedule, stream, position)) {
+        g_cond_wait_until(&self->woken, &schedule->lock, g_get_monotonic_time() + NAP_US);
+    }
+    __atomic_store_n(&self->asleep, false, __ATOMIC_RELAXED);
+    g_mutex_unlock(&schedule->lock);
+}
+
 bool schedule_wait(Schedule *schedule, unsigned waiter, unsigned stream, Position position)
 {
     int64_t since;
@@ -180,13 +212,8 @@ bool schedule_wait(Schedule *schedule, unsigned waiter, unsigned stream, Positio
     schedule->ops->kick(stream);
     since = g_get_monotonic_time();
     while (!reached(schedule, stream, position) && !schedule->ops->interrupted(waiter)) {
-        if (g_get_monotonic_time() - since > SPIN_US) {
-            g_mutex_lock(&schedule->lock);
-            if (!reached(schedule, stream, position)) {
-                g_cond_wait_until(&schedule->stream[waiter].woken, &schedule->lock,
-                                  g_get_monotonic_time() + NAP_US);
-            }
-            g_mutex_unlock(&schedule->lock);
+        if (g_get_monotonic_time() - since > schedule->spin_us) {
+            sleep_until(schedule, waiter, stream, position);
         }
     }
     want(schedule, waiter, stream, 0);
