@@ -28,6 +28,9 @@
 /* How often an instruction may be abandoned before it runs exclusively. */
 #define MOST_TRIES 4
 
+/* How many steps back a floor may lie, rather than look where exactly the vCPU is. */
+#define OLD_FLOOR 1000
+
 bool recorder_force_slow_path;
 bool recorder_several_vcpus;
 
@@ -278,10 +281,14 @@ G_NORETURN static void abandon(CPUState *cpu, uintptr_t retaddr)
  */
 static void raise_floor(CPUState *cpu, uintptr_t retaddr)
 {
-    int left = retaddr ? cpu_insns_left(retaddr) : -1;
+    Processor *p = cpu->recorder->processor;
+    int left = -1;
 
+    if (retaddr && recorder_position(cpu) - p->floor > OLD_FLOOR) {
+        left = cpu_insns_left(retaddr);
+    }
     if (left > 0) {
-        sphere_boundary(cpu->recorder->processor, recorder_position(cpu) - left);
+        sphere_boundary(p, recorder_position(cpu) - left);
     }
 }
 
