@@ -5,7 +5,7 @@
  * migrate, for the day on which a recording goes live again.
  *
  * Neither translations nor code are part of it: they are coherent copies, and
- * replay makes them anew (design 3.5).
+ * replay makes them anew.
  */
 #include "qemu/osdep.h"
 #include "exec/address-spaces.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * How far a recording can be replayed whose logs were cut off at different
- * places: the largest cut that is closed under its arcs (design 4).
+ * places: the largest cut that is closed under its arcs.
  *
  * At the cut of a stream, nothing that the log says for this position is done.
  */

@@ -4,8 +4,7 @@
  * log, applies it, and goes on; inputs come from its data log on the way.
  *
  * The invariant: no walk, lookup or translation for a step before all events at
- * its position are done (design 3.5, holes.md 6).  Devices do not run, interrupt
- * lines are not looked at.
+ * its position are done.  Devices do not run, interrupt lines are not looked at.
  *
  * vCPUs run in parallel, ordered by the recorded arcs (schedule.h).  The DMA stream
  * has no thread of its own: whoever waits for it brings it forward.
@@ -232,7 +231,7 @@ static void show_wait(RecorderVcpu *v, unsigned stream, uint64_t steps)
 
 /*
  * In the middle of cpu_exec(), but not in the way of those who want to run
- * exclusively (holes.md 15).
+ * exclusively.
  */
 static bool wait_for_vcpu(CPUState *cpu, unsigned stream, Position position)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Accesses of vCPUs to guest RAM that are not in the L1, and code fetches: they
- * go to the sphere.  Invariants: design 3.1, and sphere.h.
+ * go to the sphere, whose rules are in sphere.h.
  *
  * Nobody waits in mid-step, but for a moment in which nobody waits for it.  An
  * instruction that needs a line of a vCPU that runs, and is not given it at once,
@@ -55,7 +55,7 @@ static void log_arcs(RecorderVcpu *v)
 /*
  * At a boundary, before others may take lines.  Whoever comes after this vCPU
  * must come after what it waited for; so a step must end in between, and
- * if the vCPU made none, this is one (holes.md 4).
+ * if the vCPU made none, this is one.
  */
 static Position settle(CPUState *cpu)
 {
@@ -187,7 +187,7 @@ CPUState *recorder_wait_begin_slow(void)
     if (!cpu || !cpu->recorder || !cpu->recorder->running) {
         return NULL;
     }
-    /* In mid-TB its position would not be known (holes.md 20). */
+    /* In mid-TB its position would not be known. */
     g_assert(cpu->neg.can_do_io);
     recorder_leave_running(cpu, false);
     recorder_waits(cpu->recorder, RECORDER_WAITS_FOR_LOCK);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Copies that are not in the L1: translations made from a page's words (T), and code
- * (I); design 3.5.
+ * Copies that are not in the L1: translations made from a page's words (T), and code (I).
  *
  * A page with copies is protected: nobody has write bits there, so every store comes to
  * sphere_acquire().  One that may change what a copy was made from first owns the line,
@@ -35,7 +34,7 @@ bool copies_in_table(const Processor *p, const SpherePage *page)
 
 /*
  * May translations have been made from what @p is going to write?  Absence is never
- * cached, so not from words that are zero (holes.md 22).
+ * cached, so not from words that are zero.
  */
 static bool changes_table(const Processor *p, const SpherePage *page)
 {
@@ -82,7 +81,7 @@ uint32_t copies_holders(Processor *p, SpherePage *page)
 
 /*
  * Who has left T of @page dropped its translations by itself, but what it did with
- * them must still come before what @p is going to change (holes.md 5).
+ * them must still come before what @p is going to change.
  */
 static void order_after_left(Processor *p, SpherePage *page)
 {

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * DMA as a pseudo-processor (FDR, section 5; design 3.6): every write of a device
+ * DMA as a pseudo-processor (FDR, section 5): every write of a device
  * to guest RAM is a step of its own stream, with its data.
  *
  * It is the sphere's last processor.  It runs while a device writes, and then
  * holds the lines that are written; it has no L1, and is safe otherwise.  One
  * writer at a time, and one page at a time: a DMA step gets its number when it
- * holds everything, and it never waits holding some (holes.md 17).
+ * holds everything, and it never waits holding some.
  *
  * Past a vCPU that is alone, all of memory is one line (access.c).
  *
  * Buffers that devices map are bounced, and cached rings go the slow way, while
- * recording: a write has a definite moment (hook map, B.1).
+ * recording: a write has a definite moment.
  */
 #include "qemu/osdep.h"
 #include "exec/memory.h"

@@ -5,7 +5,7 @@
  * Recording, the outside is asked and its answer goes to the vCPU's data log,
  * with the position of the instruction.  Replaying, the answer comes from there
  * and no device is touched.  Stores are no inputs; a hash of them is compared at
- * every digest (design 3.7).
+ * every digest.
  *
  * All of these run in the last instruction of a TB: QEMU makes a device access
  * the last (cpu_io_recompile), and system registers with ARM_CP_IO end their TB.

@@ -64,7 +64,7 @@ static inline void recorder_boundary(CPUState *cpu)
 
 /*
  * Is something due before the next TB may be looked up?  A lookup may walk page
- * tables, and fault (holes.md 6).
+ * tables, and fault.
  */
 bool recorder_must_stop_slow(CPUState *cpu);
 

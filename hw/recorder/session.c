@@ -39,7 +39,7 @@ static struct {
 
 /*
  * Devices that reach guest memory are refused unless they are known to do it
- * through the address space alone (hook map, B.2).
+ * through the address space alone.
  */
 static const char *const reaches_memory[] = {
     "virtio-device", "pci-device", "arm-gicv3-its-common", "pc-dimm",

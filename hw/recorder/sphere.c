@@ -10,7 +10,7 @@
  * takes the line back before it was used.
  *
  * The first asker reserves what it asks for, all or nothing; whoever comes next
- * waits for it to be granted (design 3.3).  So a processor that has reserved
+ * waits for it to be granted.  So a processor that has reserved
  * waits only for processors that run, and one that waits for a reservation has
  * none.
  *

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * The sphere: processors, the lines of memory that each may read or write right
- * now, and how a line passes from one to another (design 3.1 to 3.5).
+ * now, and how a line passes from one to another.
  *
  * A processor is a vCPU, or DMA, which is the last.  It is SAFE, so that others
  * may take lines from it, or RUNNING, and then nobody touches what it holds.  A
@@ -20,7 +20,7 @@
  * the middle of a translation block.
  *
  * This knows nothing of QEMU.  Lock order: a page, then a processor; no
- * lock is held while anybody waits, logs or jumps (design 3.1, 5).
+ * lock is held while anybody waits, logs or jumps.
  */
 #ifndef RECORDER_SPHERE_H
 #define RECORDER_SPHERE_H
@@ -99,7 +99,7 @@ struct Processor {
     bool drop_code;             /* forget which code was looked up */
 
     /*
-     * T (design 3.5): a page of tables belongs to it as long as the page's
+     * T: a page of tables belongs to it as long as the page's
      * epoch for it is this one.  Written by its thread.
      */
     uint32_t epoch;
@@ -172,7 +172,7 @@ static inline Processor *sphere_dma(Sphere *sphere)
 /*
  * Serve whoever asked, and let others take what they need from now on.  All
  * steps before @position have ended, and at least one since the latest arc
- * came in (or the chain of arcs would break: holes.md 4).
+ * came in, or the chain of arcs would break.
  */
 void sphere_safe(Processor *processor, Position position);
 /*
@@ -203,7 +203,7 @@ SphereAnswer sphere_acquire(Processor *processor, uint64_t offset, unsigned size
                             SphereAccess access);
 
 /*
- * Copies that are not in the L1 (design 3.5).  The processor is about to keep a
+ * Copies that are not in the L1.  The processor is about to keep a
  * translation made from this line (T), or to run code from its page (I).  From then
  * on nobody gets write bits of that page, and every store to a line that it has read comes to
  * sphere_acquire(), which makes the other holders drop their copies.

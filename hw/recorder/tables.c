@@ -2,25 +2,23 @@
 /*
  * Translations and code are copies of memory, and when they are made or dropped
  * depends on the sizes of caches, on the clock and on chance.  So they are kept
- * coherent, recording and replaying, and their timing cannot matter (design
- * 3.5).
+ * coherent, recording and replaying, and their timing cannot matter.
  *
  * Translations.  Every page from which a walk has read is a table page until
  * the vCPU drops all its translations.  Stores to table pages stay on the slow
- * path; also when it is no table page any more, until the first, since most pages
- * soon are again.  A store that may change a word which was not zero (absence is never cached)
+ * path, and so does the first one after that, since most pages soon are tables again.
+ * A store that may change a word which was not zero (absence is never cached)
  * drops what was made from that word: one page's translation before the store,
  * if the word is known to translate one page; else all, between this step and
- * the next, and then the store is the last instruction of its TB (holes.md 18,
- * 22, 23).  Tables that are freed were unhooked from another table, so they do
- * not stay table pages for long.
+ * the next, and then the store is the last instruction of its TB.  Tables that
+ * are freed were unhooked from another table, so they do not stay table pages for long.
  *
  * Flags.  A walk may set the access flag or the dirty state of a page
  * (FEAT_HAFDBS).  A translation exists only of a word that has them set already,
  * so the first access of its kind always walks, whatever the TLB is like, and
  * replay sets the flag in the same instruction.  Only for instruction fetches that is
  * not enough: recording may look the next TB up and then find an interrupt to be
- * delivered first.  So those are events (holes.md 8).  With several vCPUs, all of them
+ * delivered first.  So those are events.  With several vCPUs, all of them
  * are, and a step each: the instruction may be abandoned after its walk, and another
  * vCPU see the flag (access.c).
  *
@@ -292,7 +290,7 @@ void recorder_store_slow(CPUState *cpu, ram_addr_t address, unsigned size,
 
 /*
  * TTBR0 changes, the ASID stays, and QEMU drops nothing: what is found at a user
- * address would depend on what the TLB still has (holes.md 9).  Linux does that
+ * address would depend on what the TLB still has.  Linux does that
  * at every entry to the kernel of a CPU without PAN.  Translations for user mode
  * stay until they would be used with another TTBR0 (recorder_user_access), since
  * the old one mostly comes back; privileged ones go now.

@@ -137,7 +137,7 @@ inline end_step(p) {
     }
 }
 
-/* An abandoned step that got something is a step (holes.md 4). */
+/* An abandoned step that got something is a step. */
 inline settle(p) {
     if
     :: ordered[p] && !BROKEN(NOP) -> end_step(p)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The long bars of recording several vCPUs (issue 4), as cases of the soak.
+"""The long bars of recording several vCPUs, as cases of the soak.
 
     smp-racey-01 ... 50     four threads race, each recording replayed, RAM compared
                             byte for byte; smp-racey-signatures: they hardly ever agree
