@@ -31,6 +31,7 @@ BIN = os.path.join(BUILD, "bin")
 ARCHES = ("aarch64", "x86_64")
 
 _tests = []
+_cleanups = []
 
 
 class Skip(Exception):
@@ -184,9 +185,18 @@ class Qemu:
         shutil.rmtree(self.dir)
 
 
+def after_test(function, *args):
+    """Call this when the test has ended, however it did."""
+    _cleanups.append(lambda: function(*args))
+
+
 def _run_one(number, name, function):
     try:
-        function()
+        try:
+            function()
+        finally:
+            while _cleanups:
+                _cleanups.pop()()
         print(f"ok {number} - {name}", flush=True)
         return True
     except Skip as reason:

@@ -7,18 +7,18 @@ and the last line says where.  Console output is bytes, to be compared as such.
 
 import os
 import shutil
-import signal
 import subprocess
 import tempfile
 import time
 
 import harness
-from harness import BIN, built_arches, check, emulator_of, one_line, skip
+from harness import BIN, built_arches, check, one_line, skip, stop_tool
 
 REPRISE = os.path.join(BIN, "reprise")
 TOP = tempfile.mkdtemp(prefix="reprise-record-")
 CONSOLE = os.path.join(TOP, "console")
 PATIENCE_S = 300
+QUIT_S = 10
 
 
 def need(arch):
@@ -37,8 +37,10 @@ def start(*args, prefix=()):
     """The tool in the background, its console output in a file."""
     need("aarch64")
     with open(CONSOLE, "wb") as console:
-        return subprocess.Popen([*prefix, REPRISE, *args], stdin=subprocess.DEVNULL, stdout=console,
-                                stderr=subprocess.PIPE, encoding="utf-8")
+        process = subprocess.Popen([*prefix, REPRISE, *args], stdin=subprocess.DEVNULL,
+                                   stdout=console, stderr=subprocess.PIPE, encoding="utf-8")
+    harness.after_test(stop_tool, process, QUIT_S)
+    return process
 
 
 def console():
@@ -56,12 +58,7 @@ def wait_for_console(word, process):
 
 def end(process, status=0):
     """Waits for it; returns what it said on stderr."""
-    try:
-        said = process.communicate(timeout=PATIENCE_S)[1]
-    except subprocess.TimeoutExpired:
-        os.kill(emulator_of(process), signal.SIGKILL)
-        process.kill()
-        raise
+    said = process.communicate(timeout=PATIENCE_S)[1]
     check(process.returncode == status,
           f"{' '.join(process.args)}: status {process.returncode}, not {status}: {said}")
     return said

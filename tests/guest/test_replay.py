@@ -21,8 +21,8 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
 import arm32_program
 import recording
-from harness import BIN, TOP, check, run, test, test_each
-from recording import (console, emulator_of, end, place, record, replay, start,
+from harness import BIN, TOP, check, emulator_of, run, test, test_each
+from recording import (console, end, place, record, replay, start,
                        wait_for_console)
 
 SMALL = {            # rounds, so that each takes about a second

@@ -12,8 +12,8 @@ import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-from harness import Qmp, check, one_line, run, test, test_each
-from recording import (REPRISE, TOP, change_manifest, console, copy_of_hello, emulator_of, end,
+from harness import Qmp, check, emulator_of, one_line, run, test, test_each
+from recording import (REPRISE, TOP, change_manifest, console, copy_of_hello, end,
                        hello, main, place, record, replay, start, wait_for_console)
 
 RAM_START = 0x40000000                  # of the machine "virt"

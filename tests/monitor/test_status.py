@@ -9,8 +9,8 @@ import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-from harness import Qemu, Qmp, check, test, test_each
-from recording import TOP, emulator_of, end, main, need, place, start, wait_for_console
+from harness import Qemu, Qmp, check, emulator_of, test, test_each
+from recording import TOP, end, main, need, place, start, wait_for_console
 
 STATES = {"running", "safe", "waiting", "halted", "finished"}
 BUSY = "while :; do date; done"
