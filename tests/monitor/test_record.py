@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """`reprise record` and `reprise replay`: a real guest, recorded and replayed."""
 
+import contextlib
 import filecmp
 import json
 import os
@@ -141,28 +142,66 @@ def a_guest_that_writes_to_flash_ends_the_recording():
     check("the guest writes to virt.flash0" in line, line)
 
 
-@test
-def a_debugger_that_changes_registers_ends_the_recording():
-    path = os.path.join(TOP, "qmp")
-    process = start("record", "-o", place("debugger"), "--qmp", path,
-                    "--run", "while :; do date; done")
-    qmp = Qmp(path, process)
-    wait_for_console(b"reprise: begin", process)
+def debug(qmp, *packets):
+    """Stop the guest by a debugger, which sends these and goes away."""
     qmp("human-monitor-command", **{"command-line": f"gdbserver unix:{TOP}/gdb,server=on,wait=off"})
     with socket.socket(socket.AF_UNIX) as gdb:
         gdb.connect(f"{TOP}/gdb")                               # this stops the guest
-        for packet in ("P1=0102030405060708", "D"):             # write x1, go on
+        for packet in (*packets, "D"):
             gdb.sendall(f"${packet}#{sum(packet.encode()) % 256:02x}".encode())
             answer = b""
             while not answer.endswith(b"$OK#9a"):
                 answer += gdb.recv(1)
                 check(b"$E" not in answer, f"{packet}: {answer}")
             gdb.sendall(b"+")
+
+
+@contextlib.contextmanager
+def busy_guest(name, *args):
+    """One that is being recorded: its process, and QMP."""
+    path = os.path.join(TOP, "qmp")
+    process = start("record", "-o", place(name), "--qmp", path, *args,
+                    "--run", "while :; do date; done")
+    qmp = Qmp(path, process)
+    wait_for_console(b"reprise: begin", process)
+    yield process, qmp
+    qmp.close()
+
+
+def wait_for_the_end(qmp):
     while qmp("query-recorder")["return"]["state"] == "recording":
         time.sleep(0.02)
-    qmp("quit")
-    check("registers were changed while the guest was paused" in one_line(end(process, 1)), "?")
-    qmp.close()
+
+
+@test
+def a_debugger_that_changes_registers_ends_the_recording():
+    with busy_guest("debugger") as (process, qmp):
+        debug(qmp, "P1=0102030405060708")                       # write x1
+        wait_for_the_end(qmp)
+        qmp("quit")
+        check("registers were changed while the guest was paused" in one_line(end(process, 1)), "?")
+
+
+@test_each([1, 2])
+def what_a_debugger_writes_to_memory_is_replayed(vcpus):
+    with busy_guest("debugger-memory", "--smp", str(vcpus)) as (process, qmp):
+        # To the loader's page, which Linux does not use: the end's RAM digest shows it.
+        debug(qmp, "Qqemu.PhyMemMode:1", "M40000100,8:7265707269736521")
+        time.sleep(0.5)
+        qmp("quit")
+        end(process)
+    replay(os.path.join(TOP, "debugger-memory"))
+
+
+@test_each([1, 2])
+def a_reset_ends_the_recording(vcpus):
+    with busy_guest("reset", "--smp", str(vcpus)) as (process, qmp):
+        qmp("set-action", reboot="reset")                       # the tool says -no-reboot
+        qmp("system_reset")
+        wait_for_the_end(qmp)
+        qmp("quit")
+        check("guest-reset" in one_line(end(process)), "another reason")
+    replay(os.path.join(TOP, "reset"))
 
 
 def replay_to_the_cut(directory, shown, at_least):
