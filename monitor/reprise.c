@@ -88,7 +88,7 @@ static int run_help(int argc, char **argv)
     }
     printf("\n"
            "reprise record --help and reprise replay --help tell more.  So far a guest\n"
-           "that is to be recorded must be aarch64, with one vCPU.\n"
+           "that is to be recorded must be aarch64, with up to 16 vCPUs.\n"
            "\n"
            "exit status: 0 success; 1 the replay diverged, or the recording ended\n"
            "early; 2 unusable input or usage\n");
