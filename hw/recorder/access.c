@@ -315,6 +315,20 @@ static bool needs_lines(const RecorderVcpu *v)
     return !v->alone && v->running;
 }
 
+/*
+ * An instruction that was with a device cannot be abandoned any more, and its position is
+ * published: it may not get anything now.  (A fetch, which has no @retaddr, comes after it.)
+ */
+static bool was_with_device(CPUState *cpu, uintptr_t retaddr)
+{
+    bool was = retaddr && cpu->recorder->device_at == recorder_position(cpu);
+
+    if (was) {
+        recorder_fail("an instruction accessed a device and then memory");
+    }
+    return was;
+}
+
 static bool in_l1(const RecorderVcpu *v, uint64_t offset, unsigned size, uint8_t bit)
 {
     uint64_t last = (offset + size - 1) >> SPHERE_LINE_SHIFT;
@@ -340,12 +354,8 @@ void recorder_access_slow(CPUState *cpu, const void *host, unsigned size, bool w
         if (write) {
             recorder_fail("the guest wrote to memory that is not its main memory");
         }
-    } else if (in_l1(v, offset, size, write ? L1_WRITE : L1_READ)) {
-        return;
-    } else if (v->device_at == recorder_position(cpu)) {
-        /* It cannot be abandoned any more, and its position is published. */
-        recorder_fail("an instruction accessed a device and then memory");
-    } else {
+    } else if (!in_l1(v, offset, size, write ? L1_WRITE : L1_READ) &&
+               !was_with_device(cpu, retaddr)) {
         answer(cpu, sphere_acquire(v->processor, offset, size,
                                    write ? SPHERE_WRITE : SPHERE_READ), retaddr);
     }
@@ -381,7 +391,7 @@ void recorder_table_access(CPUState *cpu, uint64_t offset, bool entered)
 {
     RecorderVcpu *v = cpu->recorder;
 
-    if (!needs_lines(v)) {
+    if (!needs_lines(v) || was_with_device(cpu, v->walk_retaddr)) {
         return;
     }
     if (!entered) {
@@ -409,7 +419,7 @@ void recorder_walk_writes_slow(CPUState *cpu, void *host, uint64_t word)
         player_diverged(cpu, recorder_position(cpu), "a page walk set flags of its own");
         return;
     }
-    if (!needs_lines(v)) {
+    if (!needs_lines(v) || was_with_device(cpu, v->walk_retaddr)) {
         return;
     }
     answer(cpu, sphere_acquire(v->processor, offset, 8, SPHERE_WRITE), v->walk_retaddr);
