@@ -50,6 +50,7 @@ static void add_counts(RecorderCounterList ***tail, const SphereCounts *counts)
         { "lines asked for", &counts->asked },
         { "granted in mid-step", &counts->lingered },
         { "leases", &counts->leases },
+        { "lines given back", &counts->given_back },
         { "pages moved", &counts->pages_moved },
         { "migratory lines", &counts->migratory },
         { "drops asked of others", &counts->drops },

@@ -213,9 +213,14 @@ void recorder_safepoint(CPUState *cpu)
 {
     RecorderVcpu *v = cpu->recorder;
 
-    if (sphere_is_pressed(v->processor) && v->running) {
-        recorder_leave_running(cpu, true);
-        recorder_enter_running(cpu);
+    if (v->running) {
+        complete(cpu);
+        if (sphere_is_pressed(v->processor)) {
+            sphere_serve(v->processor, settle(cpu));
+        }
+        if (v->processor->n_lent) {
+            sphere_give_back(v->processor, recorder_position(cpu));
+        }
     }
     sphere_boundary(v->processor, recorder_position(cpu));
     if (v->alone && v->running) {

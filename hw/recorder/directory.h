@@ -25,6 +25,7 @@ typedef struct Line {
     uint8_t state;              /* LineState */
     uint8_t writer;             /* who left it at @written: index + 1; 0: nobody */
     uint8_t reserved;           /* for whom: index + 1; 0: nobody */
+    uint8_t wanted;             /* grows when it is asked for, shrinks when nobody else came */
     bool migratory : 1;         /* who reads it, writes it */
     bool unwritten : 1;         /* owned at a read, and no store seen since */
 } Line;

@@ -14,36 +14,22 @@
  * waits only for processors that run, and one that waits for a reservation has
  * none.
  *
- * What a page's copies add to that is in copies.c; who records the order is told
- * through order.h.
+ * What a page's copies add to that is in copies.c; how much to ask for, and what is
+ * kept or given back, is decided in policy.c; who records the order is told through order.h.
  */
 #include <string.h>
 
 #include "hw/recorder/copies.h"
 #include "hw/recorder/directory.h"
 #include "hw/recorder/order.h"
+#include "hw/recorder/policy.h"
 #include "hw/recorder/sphere-internal.h"
 #include "hw/recorder/sphere-lock.h"
 
-/* Misses of one processor on lines of one other, after which the page moves. */
-#define STREAK 4
-#define STREAK_AGAIN 8
-/* A page in one piece moves as one, unless it was asked for that often in WINDOW_US. */
-#define CALM_MOVES 2
 /* How long to wait in mid-step, as long as nobody waits for this one. */
 #define LINGER_US 4
 /* How long to spin before one sleeps. */
 #define SPIN_US 5
-/*
- * Leases.  If lines of a page are asked for more often than LEASE_MOVES, in a time
- * of WINDOW_US, then who was granted one keeps it for LEASE_US, whoever asks.  Since
- * that is asked for less often, it counts for more.
- */
-#define LEASE_MOVES 1500
-#define LEASE_WEIGHT 64
-#define LEASE_US 400
-#define WINDOW_US 10000
-
 /* --- the sphere ------------------------------------------------------------- */
 
 Sphere *sphere_new(unsigned n_vcpus, const void *memory, uint64_t size, const SphereOps *ops,
@@ -231,10 +217,9 @@ static void reserve(Processor *p, SpherePage *page)
 }
 
 /* Nobody is in the way. */
-static void grant(Processor *p, SpherePage *page)
+static void grant(Processor *p, SpherePage *page, int64_t now)
 {
     bool keep = p->request.in_hand;     /* whoever has reserved what it owns is the next */
-    uint32_t now = sphere_now_us();
     unsigned i;
 
     copies_granted(p, page);
@@ -263,57 +248,11 @@ static void grant(Processor *p, SpherePage *page)
     }
 }
 
-/* --- how often lines of a page are asked for, of who runs -------------------------- */
-
-static uint16_t window_now(void)
-{
-    return sphere_now_us() / WINDOW_US;
-}
-
-static unsigned often_asked(const SpherePage *page)
-{
-    uint16_t age = window_now() - page->window;
-
-    return age < 2 ? page->asked >> age : 0;
-}
-
-static void count_asked(SpherePage *page, unsigned weight)
-{
-    page->asked = MIN(often_asked(page) + weight, UINT16_MAX);
-    page->window = window_now();
-}
-
 /* --- leases: lines that move all the time stay with who has them for a while ----- */
 
 static bool has_patience(const Processor *p)
 {
     return __atomic_load_n(&p->request.patient, __ATOMIC_RELAXED);
-}
-
-/*
- * How long may who has written the lines that @p asks for go on with them?  Not if it
- * only reads: it may be waiting for @p to write.  Not for DMA; and a vCPU that is alone has one
- * line, which only DMA wants.
- */
-static int64_t lease_us(const Processor *p, SpherePage *page)
-{
-    uint32_t now = sphere_now_us();
-    int64_t us = 0;
-    unsigned i;
-
-    if (!p->l1 || p->exclusive || p->sphere->n_processors == 2 ||
-        often_asked(page) <= LEASE_MOVES) {
-        return 0;
-    }
-    FOREACH_LINE(i, page_distinct(page, p->request.lines)) {
-        const Line *line = page_line(page, i);
-        uint32_t age = now - line->since;
-
-        if (line->state == LINE_OWNED && !line->unwritten && age < LEASE_US) {
-            us = MAX(us, LEASE_US - age);
-        }
-    }
-    return us;
 }
 
 /* The lease is over, if there was one. */
@@ -346,9 +285,11 @@ bool sphere_is_pressed(const Processor *p)
 
 /*
  * Take from those of @in_the_way who are safe, and ask the others; or, if others
- * were first, wait behind them.  True if nobody is in the way any more.
+ * were first, wait behind them.  True if nobody is in the way any more.  @server, if any, gives
+ * what it has, though it runs.
  */
-static bool take_or_ask(Processor *p, SpherePage *page, uint32_t in_the_way, bool behind)
+static bool take_or_ask(Processor *p, SpherePage *page, const Processor *server,
+                        uint32_t in_the_way, bool behind)
 {
     bool clear = true;
 
@@ -359,7 +300,7 @@ static bool take_or_ask(Processor *p, SpherePage *page, uint32_t in_the_way, boo
             continue;
         }
         sphere_lock(&from->lock);
-        if (!from->running && !behind) {
+        if ((!from->running || from == server) && !behind) {
             take(p, page, from);
             p->counts.taken++;
         } else {
@@ -380,31 +321,34 @@ static bool take_or_ask(Processor *p, SpherePage *page, uint32_t in_the_way, boo
  * Grant the request if nobody is in the way, or reserve it.  Copies come after
  * the lines: only then do the words not change, which tell what to drop.
  */
-static bool grant_or_reserve(Processor *p, SpherePage *page)
+static bool grant_or_reserve(Processor *p, SpherePage *page, const Processor *server, int64_t now)
 {
     uint32_t reservers;
     uint32_t in_the_way = blockers(p, page, &reservers);
     bool owns = p->request.in_hand && SPHERE_RULE(IN_HAND_PASSES);
     bool behind = reservers && !p->exclusive && !owns;
 
-    if (!take_or_ask(p, page, behind ? reservers : in_the_way, behind) ||
+    if (!take_or_ask(p, page, server, behind ? reservers : in_the_way, behind) ||
         (p->request.access == SPHERE_WRITE && page->protected &&
-         !take_or_ask(p, page, copies_holders(p, page), false))) {
+         !take_or_ask(p, page, server, copies_holders(p, page), false))) {
         if (!behind) {
             reserve(p, page);
         }
         return false;
     }
-    grant(p, page);
+    grant(p, page, now);
     return true;
 }
 
-/* Look again at what @p waits for, on @page, which is locked.  True if it is granted. */
-static bool serve_on_page(Processor *p, SpherePage *page)
+/*
+ * Look again at what @p waits for, on @page, which is locked.  True if it is granted, and @p must
+ * be woken.
+ */
+static bool serve_on_page(Processor *p, SpherePage *page, const Processor *server, bool *sleeps)
 {
     /* It is this page only as long as the request waits, and we have the lock. */
     if (__atomic_load_n(&p->request.page, __ATOMIC_RELAXED) != page ||
-        !grant_or_reserve(p, page)) {
+        !grant_or_reserve(p, page, server, sphere_now_us())) {
         return false;
     }
     __atomic_store_n(&p->request.page, NULL, __ATOMIC_RELAXED);
@@ -414,63 +358,44 @@ static bool serve_on_page(Processor *p, SpherePage *page)
     if (sphere_is_pressed(p)) {
         p->sphere->ops->kick(p);
     }
-    __atomic_store_n(&p->request.granted, 1, __ATOMIC_RELEASE);
+    *sleeps = __atomic_exchange_n(&p->request.granted, GRANT_GIVEN, __ATOMIC_RELEASE) ==
+              GRANT_SLEPT_FOR;
     sphere_unlock(&p->lock);
     return true;
 }
 
 /*
- * Somebody became safe: look again at what @p waits for.  If it is granted, the next one
+ * Somebody gives what it has: look again at what @p waits for.  If it is granted, the next one
  * that waits reserves before any newcomer can, or two who take turns keep a third
  * one waiting for ever (tests/model/ownership.pml).
  */
-static void serve(Processor *p)
+static void serve(Processor *p, const Processor *server)
 {
     SpherePage *page = __atomic_load_n(&p->request.page, __ATOMIC_RELAXED);
     unsigned n = p->sphere->n_processors;
-    uint32_t granted = 0;
+    uint32_t asleep = 0;
+    bool sleeps;
 
     if (!page) {
         return;
     }
     sphere_lock(&page->lock);
-    if (serve_on_page(p, page)) {
-        granted = LINE_BIT(p->index);
+    if (serve_on_page(p, page, server, &sleeps)) {
+        asleep = sleeps ? LINE_BIT(p->index) : 0;
         for (unsigned i = 1; i < n; i++) {
             unsigned next = (p->index + i) % n;
 
-            if (serve_on_page(&p->sphere->processor[next], page)) {
-                granted |= LINE_BIT(next);
+            if (serve_on_page(&p->sphere->processor[next], page, server, &sleeps) && sleeps) {
+                asleep |= LINE_BIT(next);
             }
         }
     }
     sphere_unlock(&page->lock);
-    for (unsigned i = 0; granted && i < n; i++) {
-        if (granted & LINE_BIT(i)) {
+    for (unsigned i = 0; asleep && i < n; i++) {
+        if (asleep & LINE_BIT(i)) {
             sphere_wake_one(&p->sphere->processor[i].request.granted);
         }
     }
-}
-
-/* After a few misses in a row of one processor on one other; a few more if it moved before. */
-static bool page_should_move(Processor *p, SpherePage *page, uint32_t in_the_way)
-{
-    unsigned holder = __builtin_ctz(in_the_way) + 1;
-
-    if (in_the_way & (in_the_way - 1)) {
-        return false;
-    }
-    if (page->asker != p->index + 1 || page->holder != holder) {
-        page->asker = p->index + 1;
-        page->holder = holder;
-        page->streak = 0;
-    }
-    if (++page->streak < (page->moved ? STREAK_AGAIN : STREAK)) {
-        return false;
-    }
-    page->streak = 0;
-    page->moved = true;
-    return true;
 }
 
 /*
@@ -478,7 +403,7 @@ static bool page_should_move(Processor *p, SpherePage *page, uint32_t in_the_way
  * nobody is in the way, or if it may be that nobody shares it: memory that was freed
  * and is used again.  Else it is split.
  */
-static void widen(Processor *p, SpherePage *page)
+static void widen(Processor *p, SpherePage *page, int64_t now)
 {
     uint32_t reservers;
     uint32_t in_the_way = blockers(p, page, &reservers);
@@ -488,14 +413,14 @@ static void widen(Processor *p, SpherePage *page)
         if (p->request.lines == ALL_LINES || !(in_the_way | reservers)) {
             return;
         }
-        if (!reservers && often_asked(page) < CALM_MOVES) {
+        if (!reservers && policy_moves_whole(page, now)) {
             p->request.lines = ALL_LINES;
             p->counts.pages_moved++;
             return;
         }
         split(p->sphere, page);
     }
-    if (in_the_way && !reservers && page_should_move(p, page, in_the_way)) {
+    if (in_the_way && !reservers && policy_moves_lines(p, page, in_the_way)) {
         for (i = 0; i < SPHERE_PAGE_LINES; i++) {
             Line *line = &page->lines[i];
 
@@ -507,24 +432,75 @@ static void widen(Processor *p, SpherePage *page)
     }
 }
 
+/* --- lines that are given back before anybody asks ----------------------------------- */
+
+static void lend(Processor *p, SpherePage *page, const Line *line)
+{
+    if (line->wanted && p->n_lent < SPHERE_MAX_LENT) {
+        p->lent[p->n_lent].page = page;
+        p->lent[p->n_lent++].line = line - page->lines;
+    }
+}
+
+/*
+ * As if somebody had taken the line from it, safe, and left it to nobody.  Only what it has
+ * written: then it is the last writer, and who gets the line comes after it.  A reader
+ * would be forgotten.
+ */
+static bool can_give_back(Processor *p, const SpherePage *page, const Line *line)
+{
+    return !page->protected && line->state == LINE_OWNED && line->holders == LINE_BIT(p->index) &&
+           !line->reserved && (!line->unwritten || !SPHERE_RULE(READER_STAYS));
+}
+
+void sphere_give_back(Processor *p, Position position)
+{
+    g_assert(!p->told);
+    if (position < p->ordered) {
+        return;         /* no step has ended since an arc came in: at the next boundary */
+    }
+    while (p->n_lent) {
+        unsigned i = p->lent[--p->n_lent].line;
+        SpherePage *page = p->lent[p->n_lent].page;
+
+        sphere_lock(&page->lock);
+        if (page->lines && can_give_back(p, page, &page->lines[i])) {
+            sphere_set_l1(p, page, i,
+                          line_revoke(&page->lines[i], p->index, position, SPHERE_WRITE));
+            p->counts.given_back++;
+        }
+        sphere_unlock(&page->lock);
+    }
+}
+
+/* --- asking -------------------------------------------------------------------------- */
+
 /* The request's page is locked; it is unlocked. */
 static SphereAnswer ask(Processor *p, SpherePage *page)
 {
     uint64_t taken = p->counts.taken;
-    bool granted;
+    int64_t now = sphere_now_us();
+    bool granted, in_vain;
+    Line *line;
 
     g_assert(!p->request.page);
     p->counts.misses++;
     p->request.dropped = 0;
-    __atomic_store_n(&p->request.granted, 0, __ATOMIC_RELAXED);
-    widen(p, page);
+    __atomic_store_n(&p->request.granted, GRANT_AWAITED, __ATOMIC_RELAXED);
+    widen(p, page, now);
     /* First: whoever is asked serves this as soon as it is safe. */
     __atomic_store_n(&p->request.page, page, __ATOMIC_RELAXED);
     p->request.in_hand = copies_is_in_hand(p, page) && SPHERE_RULE(IN_HAND);
     __atomic_store_n(&p->request.unkicked, 0, __ATOMIC_RELAXED);
-    p->request.lease_us = lease_us(p, page);
+    p->request.lease_us = policy_lease_us(p, page, now);
     __atomic_store_n(&p->request.patient, p->request.lease_us > 0, __ATOMIC_RELAXED);
-    granted = grant_or_reserve(p, page);
+    line = policy_line_to_lend(p, page);
+    in_vain = line && line->state == LINE_FREE && line->writer == p->index + 1;
+    granted = grant_or_reserve(p, page, NULL, now);
+    if (line) {
+        policy_asked_for(line, granted, in_vain);
+        lend(p, page, line);
+    }
     p->request.in_hand = false;
     while (!granted && p->exclusive) {
         /* No vCPU runs, so DMA does; it ends soon, and waits for nobody. */
@@ -532,7 +508,7 @@ static SphereAnswer ask(Processor *p, SpherePage *page)
         sphere_unlock(&page->lock);
         sphere_yield();
         sphere_lock(&page->lock);
-        granted = grant_or_reserve(p, page);
+        granted = grant_or_reserve(p, page, NULL, now);
     }
     if (granted) {
         __atomic_store_n(&p->request.page, NULL, __ATOMIC_RELAXED);
@@ -541,7 +517,7 @@ static SphereAnswer ask(Processor *p, SpherePage *page)
     } else {
         p->counts.asked++;
         p->counts.leases += has_patience(p);
-        count_asked(page, has_patience(p) ? LEASE_WEIGHT : 1);
+        policy_asked(page, now, has_patience(p));
     }
     sphere_unlock(&page->lock);
     return granted ? SPHERE_GRANTED : SPHERE_ASKED;
@@ -617,8 +593,12 @@ void sphere_arcs(Processor *p, OrderEmit *emit, void *opaque)
 
 /* --- running and safe ----------------------------------------------------------- */
 
-/* In turns: the first is granted, the second reserves, so the last must not always be the same. */
-static void serve_inbox(Processor *p)
+/*
+ * In turns: the first is granted, the second reserves, so the last must not always be the same.
+ * @server is @p if it runs and gives what it has all the same.  One that waits may be granted
+ * its request meanwhile, and gives nothing then.
+ */
+static void serve_inbox(Processor *p, const Processor *server)
 {
     uint32_t inbox = __atomic_exchange_n(&p->inbox, 0, __ATOMIC_RELAXED);
 
@@ -626,9 +606,17 @@ static void serve_inbox(Processor *p)
         unsigned next = (p->index + i) % n;
 
         if (inbox & LINE_BIT(next)) {
-            serve(&p->sphere->processor[next]);
+            serve(&p->sphere->processor[next], server);
         }
     }
+}
+
+void sphere_serve(Processor *p, Position position)
+{
+    g_assert(!p->told && position >= p->ordered);
+    p->in_hand.page = NULL;
+    p->published = position;
+    serve_inbox(p, p);
 }
 
 void sphere_safe(Processor *p, Position position)
@@ -639,7 +627,7 @@ void sphere_safe(Processor *p, Position position)
     p->running = false;
     p->published = position;
     sphere_unlock(&p->lock);
-    serve_inbox(p);
+    serve_inbox(p, NULL);
 }
 
 void sphere_doze(Processor *p, Position position, unsigned us)
@@ -660,7 +648,21 @@ void sphere_run(Processor *p)
 
 bool sphere_is_granted(Processor *p)
 {
-    return __atomic_load_n(&p->request.granted, __ATOMIC_ACQUIRE);
+    return __atomic_load_n(&p->request.granted, __ATOMIC_ACQUIRE) == GRANT_GIVEN;
+}
+
+/* Sleep until it is granted, or for @us microseconds if that is not 0. */
+static void sleep_for_grant(Processor *p, unsigned us)
+{
+    int awaited = GRANT_AWAITED;
+
+    __atomic_compare_exchange_n(&p->request.granted, &awaited, GRANT_SLEPT_FOR, false,
+                                __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+    if (us) {
+        sphere_nap_while(&p->request.granted, GRANT_SLEPT_FOR, us);
+    } else {
+        sphere_sleep_while(&p->request.granted, GRANT_SLEPT_FOR);
+    }
 }
 
 static void wait_for_grant(Processor *p)
@@ -674,9 +676,9 @@ static void wait_for_grant(Processor *p)
         if (waited <= SPIN_US) {
             sphere_relax();
         } else if (!has_patience(p)) {
-            sphere_sleep_while(&p->request.granted, 0);
+            sleep_for_grant(p, 0);
         } else if (waited < p->request.lease_us) {
-            sphere_nap_while(&p->request.granted, 0, p->request.lease_us - waited);
+            sleep_for_grant(p, p->request.lease_us - waited);
         } else {
             lose_patience(p);
             since = sphere_now_us();
@@ -707,7 +709,7 @@ void sphere_await(Processor *p, Position position)
     bool wait;
 
     sphere_lock(&p->lock);
-    wait = !p->request.granted;
+    wait = !sphere_is_granted(p);
     if (wait) {
         g_assert(position >= p->ordered);
         p->in_hand.page = NULL;
@@ -716,7 +718,7 @@ void sphere_await(Processor *p, Position position)
     }
     sphere_unlock(&p->lock);
     if (wait) {
-        serve_inbox(p);
+        serve_inbox(p, NULL);
         wait_for_grant(p);
     }
     if (!SPHERE_RULE(RUN_AT_GRANT)) {

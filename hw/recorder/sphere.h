@@ -42,6 +42,8 @@
 
 /* Words of memory whose translations a processor must drop before it runs. */
 #define SPHERE_MAX_DROPS 16
+/* Lines that a processor remembers to give back. */
+#define SPHERE_MAX_LENT 16
 
 typedef struct Sphere Sphere;
 typedef struct Processor Processor;
@@ -68,6 +70,7 @@ typedef struct SphereCounts {
     uint64_t pages_moved;       /* whole pages at once */
     uint64_t migratory;         /* writable at the read */
     uint64_t leases;            /* asked, and let the holder go on for a while */
+    uint64_t given_back;        /* lines, unasked */
     uint64_t drops;             /* translations to drop, asked of others */
     uint64_t code_left;         /* pages of code that others wrote to */
     uint64_t abandoned;         /* steps; counted by our user */
@@ -107,7 +110,7 @@ struct Processor {
 
     /* Its one request; under the lock of the request's page. */
     struct {
-        int granted;            /* futex; also under the processor's lock */
+        int granted;            /* SphereGrant, a futex; also under the processor's lock */
         SpherePage *page;       /* NULL: it does not wait */
         uint64_t lines;         /* a bit for each */
         SphereAccess access;
@@ -132,10 +135,24 @@ struct Processor {
         unsigned word, last_word;
     } in_hand;
 
+    /* Lines that others want all the time, got since the latest boundary: its own thread's. */
+    unsigned n_lent;
+    struct {
+        SpherePage *page;
+        unsigned line;
+    } lent[SPHERE_MAX_LENT];
+
     /* What its next step comes after: under the request's page, or its own. */
     bool told;                  /* something that was not emitted yet */
     void *order;                /* the recorder's */
 };
+
+/* Whether a request is granted. */
+typedef enum SphereGrant {
+    GRANT_AWAITED,
+    GRANT_GIVEN,
+    GRANT_SLEPT_FOR,            /* who grants it must wake the asker */
+} SphereGrant;
 
 typedef struct SphereOps {
     /* Make a processor that runs come to a boundary soon.  Any thread. */
@@ -185,6 +202,16 @@ void sphere_run(Processor *processor);
 
 /* Is it asked for lines by somebody who does not wait for a lease to end? */
 bool sphere_is_pressed(const Processor *processor);
+/*
+ * At a boundary, running, and @position as for sphere_safe(): serve whoever asked, as if it were
+ * safe for a moment.
+ */
+void sphere_serve(Processor *processor, Position position);
+/*
+ * Likewise: let go of lines that it has written, and that others want all the time, before
+ * they ask.
+ */
+void sphere_give_back(Processor *processor, Position position);
 
 /* At a boundary, running: nothing behind it has been published. */
 static inline void sphere_boundary(Processor *processor, Position position)

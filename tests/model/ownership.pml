@@ -26,11 +26,22 @@
 #define VCPUS N
 #endif
 
+#define STOPPED 1
+#define ASKED 2
+#define DEVICE 3
+#define SERVES (why == ASKED)
+
 #include "sphere.pml"
 
 /* What is done while nobody may take anything is done in one go. */
 inline sphere_safe(p) {
-    atomic { settle(p); stop_running(p) };
+    atomic {
+        settle(p);
+        if
+        :: why == ASKED -> not_in_hand(p)
+        :: else -> stop_running(p)
+        fi
+    };
     serve_inbox(p)
 }
 
@@ -117,9 +128,18 @@ inline step_exclusively(p) {
     sphere_run(p)
 }
 
-#define STOPPED 1
-#define ASKED 2
-#define DEVICE 3
+/* Before anybody asks.  All its steps have ended. */
+inline give_back(p, line) {
+    atomic {
+        if
+        :: (owned[line] || BROKEN(READER_STAYS)) && holders[line] == BIT(p) && !reserved[line] ->
+            remember_writer(p, line);
+            owned[line] = false;
+            holders[line] = 0
+        :: else
+        fi
+    }
+}
 
 proctype Vcpu(byte p) {
     byte i, box, a, b, tries, n, last, why;
@@ -155,6 +175,12 @@ proctype Vcpu(byte p) {
             atomic { sphere_run(p); why = 0 }
         :: !why
         fi;
+#ifdef GIVE_BACK
+        if
+        :: give_back(p, 0)
+        :: true
+        fi;
+#endif
         /* Few kinds: each one more multiplies the states. */
         atomic {
             if
@@ -187,7 +213,7 @@ proctype Vcpu(byte p) {
 
 #ifdef DMA
 proctype Devices(byte p) {
-    byte i, box, a, n, last;
+    byte i, box, a, n, last, why;
     bool asked;
 
     do

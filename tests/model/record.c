@@ -190,9 +190,18 @@ static void boundary(Vcpu *v)
         exec_start(v);
         run(v);
     } else if (sphere_is_pressed(v->processor)) {
-        be_safe(v);
-        actor_pause();
-        run(v);
+        if (random_one_in(&v->random, 2)) {
+            settle(v);
+            sphere_serve(v->processor, v->position);
+            take_drops(v);
+        } else {
+            be_safe(v);
+            actor_pause();
+            run(v);
+        }
+    }
+    if (v->processor->n_lent && random_one_in(&v->random, 2)) {
+        sphere_give_back(v->processor, v->position);
     }
     sphere_boundary(v->processor, v->position);
     if (random_one_in(&v->random, 4)) {

@@ -27,6 +27,7 @@
     rule(NO_MIGRATION, "nothing migrates in a page with copies") \
     rule(IN_HAND, "a store that was granted need not ask again, be others in T") \
     rule(IN_HAND_PASSES, "nor wait behind who reserves what it has") \
+    rule(READER_STAYS, "only who has written a line gives it back unasked") \
     rule(RUN_AT_GRANT, "nobody takes back what was granted before it was used")
 
 enum {

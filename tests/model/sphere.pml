@@ -33,6 +33,8 @@
 
 #define RULE_WANT_FIRST 18      /* a request is known before anybody is asked */
 #define RULE_IN_HAND_PASSES 19  /* nor wait behind who reserves what it has */
+#define RULE_READER_STAYS 20    /* only who has written a line gives it back unasked */
+#define RULE_WAITER_KEEPS 21    /* who waits gives nothing that it was granted meanwhile */
 
 byte broken;
 #define BROKEN(rule) (broken == RULE_##rule)
@@ -61,6 +63,11 @@ byte reserved[LINES];           /* for whom, + 1 */
 #define not_in_hand(p) skip
 #endif
 
+/* Does who serves its inbox run? */
+#ifndef SERVES
+#define SERVES false
+#endif
+
 bool running[N];
 byte inbox[N];
 byte wants[N] = NONE;           /* the line that its request waits for */
@@ -71,6 +78,7 @@ bool exclusive[N];
 /* Of one atomic sequence. */
 hidden byte q_, r_;
 hidden byte way_, behind_, next_, line_;
+hidden byte server_;            /* who runs, and gives all the same, + 1 */
 bool ok_;
 
 #ifdef CLOCKS
@@ -169,12 +177,8 @@ inline check_access(p, place, write) {
 #define check_access(p, place, write) skip
 #endif
 
-/* p takes the line from q, which is safe. */
-inline take(p, q, line, write) {
-    if
-    :: !BROKEN(TAKE_ARC) -> learn(p, did, q)
-    :: else
-    fi;
+/* q has the line no more, or cannot write it any more. */
+inline remember_writer(q, line) {
 #ifdef CLOCKS
     if
     :: owned[line] ->
@@ -185,8 +189,19 @@ inline take(p, q, line, write) {
         od;
         r_ = 0
     :: else
-    fi;
+    fi
+#else
+    skip
 #endif
+}
+
+/* p takes the line from q, which is safe. */
+inline take(p, q, line, write) {
+    if
+    :: !BROKEN(TAKE_ARC) -> learn(p, did, q)
+    :: else
+    fi;
+    remember_writer(q, line);
 #ifdef COPIES
     write_bit[q] = false;
 #endif
@@ -210,9 +225,10 @@ inline request(p, line, write) {
         do
         :: q_ < N ->
             if
-            :: (way_ & BIT(q_)) && (!running[q_] || BROKEN(TAKE_RUNNING)) ->
+            :: (way_ & BIT(q_)) &&
+               (!running[q_] || server_ == q_ + 1 || BROKEN(TAKE_RUNNING)) ->
                 take(p, q_, line, write)
-            :: (way_ & BIT(q_)) && running[q_] && !BROKEN(TAKE_RUNNING) ->
+            :: (way_ & BIT(q_)) && running[q_] && server_ != q_ + 1 && !BROKEN(TAKE_RUNNING) ->
                 inbox[q_] = inbox[q_] | BIT(p);
                 ok_ = false
             :: else
@@ -292,7 +308,7 @@ inline stop_running(p) {
     running[p] = false
 }
 
-/* ... then this.  @box and @i are the caller's: others come between. */
+/* ... then this.  @box and @i are the caller's: others come between.  sphere_serve() is this alone. */
 inline serve_inbox(p) {
     atomic { box = (BROKEN(SERVE) -> 0 : inbox[p]); inbox[p] = 0 };
     do
@@ -304,7 +320,9 @@ inline serve_inbox(p) {
             od;
             box = box & ~BIT((p + i) % N);
             i = (p + i) % N;
+            server_ = (SERVES || BROKEN(WAITER_KEEPS) -> p + 1 : 0);
             serve(i);
+            server_ = 0;
             i = 0
         }
     :: !box -> break

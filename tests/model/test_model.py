@@ -65,6 +65,8 @@ def real_threads_under_thread_sanitizer():
 # name: (file, -D, for a liveness property)
 MODELS = {
     "two-vcpus": ("ownership.pml", ["CLOCKS", "N=2", "INSNS=2", "BIG_LOCK"], False),
+    "given-back": ("ownership.pml", ["CLOCKS", "N=2", "INSNS=2", "GIVE_BACK"], False),
+    "given-back-of-three": ("ownership.pml", ["CLOCKS", "N=3", "LINES=1", "GIVE_BACK"], False),
     "three-vcpus": ("ownership.pml", ["CLOCKS", "N=3", "INSNS=1"], False),
     "dma": ("ownership.pml", ["CLOCKS", "DMA", "N=3", "INSNS=1", "FEW_TRIES=1"], False),
     "every-request-is-granted": ("ownership.pml", ["N=3", "LINES=1"], True),
@@ -85,6 +87,8 @@ BROKEN = {
     "SERVE": "two-vcpus",
     "WANT_FIRST": "two-vcpus",
     "EXCLUSIVE": "three-vcpus",
+    "READER_STAYS": "given-back",
+    "WAITER_KEEPS": "three-vcpus",
     "NEXT_RESERVES": "every-request-is-granted",
     "DROP": "translations",
     "DROP_ARC": "translations",

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * How much is asked for, for how long it is kept, and what is given back: see policy.h.
+ */
+#include "hw/recorder/policy.h"
+
+/* Misses of one processor on lines of one other, after which the page moves. */
+#define STREAK 4
+#define STREAK_AGAIN 8
+/* A page in one piece moves as one, unless it was asked for that often in WINDOW_US. */
+#define CALM_MOVES 2
+/*
+ * Leases.  If lines of a page are asked for more often than LEASE_MOVES, in a time
+ * of WINDOW_US, then who was granted one keeps it for LEASE_US, whoever asks.  Since
+ * that is asked for less often, it counts for more.
+ */
+#define LEASE_MOVES 1500
+#define LEASE_WEIGHT 64
+#define LEASE_US 400
+#define WINDOW_US 10000
+/*
+ * A line that is asked for again and again is given back unasked at the next boundary.  It is
+ * wanted the more for every request, and the less if nobody else had it meanwhile.
+ */
+#define WANTED_ASKED 4
+#define WANTED_MOST 16
+
+/* --- how often lines of a page are asked for ---------------------------------------- */
+
+static unsigned often_asked(const SpherePage *page, int64_t now)
+{
+    uint16_t age = now / WINDOW_US - page->window;
+
+    return age < 2 ? page->asked >> age : 0;
+}
+
+void policy_asked(SpherePage *page, int64_t now, bool leased)
+{
+    page->asked = MIN(often_asked(page, now) + (leased ? LEASE_WEIGHT : 1), UINT16_MAX);
+    page->window = now / WINDOW_US;
+}
+
+/* --- pages that move ------------------------------------------------------------------ */
+
+bool policy_moves_whole(const SpherePage *page, int64_t now)
+{
+    return often_asked(page, now) < CALM_MOVES;
+}
+
+/* After a few misses in a row of one processor on one other; a few more if it moved before. */
+bool policy_moves_lines(const Processor *p, SpherePage *page, uint32_t in_the_way)
+{
+    unsigned holder = __builtin_ctz(in_the_way) + 1;
+
+    if (in_the_way & (in_the_way - 1)) {
+        return false;
+    }
+    if (page->asker != p->index + 1 || page->holder != holder) {
+        page->asker = p->index + 1;
+        page->holder = holder;
+        page->streak = 0;
+    }
+    if (++page->streak < (page->moved ? STREAK_AGAIN : STREAK)) {
+        return false;
+    }
+    page->streak = 0;
+    page->moved = true;
+    return true;
+}
+
+/* --- leases ----------------------------------------------------------------------------- */
+
+/*
+ * None for one that only reads: it may be waiting for the asker to write.  None from DMA; and a
+ * vCPU that is alone has one line, which only DMA wants.
+ */
+int64_t policy_lease_us(const Processor *p, SpherePage *page, int64_t now)
+{
+    int64_t us = 0;
+    unsigned i;
+
+    if (!p->l1 || p->exclusive || p->sphere->n_processors == 2 ||
+        often_asked(page, now) <= LEASE_MOVES) {
+        return 0;
+    }
+    FOREACH_LINE(i, page_distinct(page, p->request.lines)) {
+        const Line *line = page_line(page, i);
+        uint32_t age = (uint32_t)now - line->since;
+
+        if (line->state == LINE_OWNED && !line->unwritten && age < LEASE_US) {
+            us = MAX(us, LEASE_US - age);
+        }
+    }
+    return us;
+}
+
+/* --- lines that are given back --------------------------------------------------------- */
+
+Line *policy_line_to_lend(const Processor *p, SpherePage *page)
+{
+    uint64_t lines = p->request.lines;
+
+    return p->l1 && p->sphere->n_processors > 2 && page->lines && !page->protected &&
+           !(lines & (lines - 1)) ? &page->lines[__builtin_ctzll(lines)] : NULL;
+}
+
+void policy_asked_for(Line *line, bool granted, bool in_vain)
+{
+    if (!granted) {
+        line->wanted = MIN(line->wanted + WANTED_ASKED, WANTED_MOST);
+    } else if (in_vain && line->wanted) {
+        line->wanted--;
+    }
+}
