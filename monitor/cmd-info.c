@@ -15,6 +15,7 @@
 
 #include "hw/recorder/log-block.h"
 #include "hw/recorder/manifest.h"
+#include "hw/recorder/place.h"
 #include "json.h"
 #include "replay/log-reader.h"
 #include "replay/ram-image.h"
@@ -31,12 +32,14 @@ typedef struct Info {
     uint64_t events;
     bool cut_off;               /* at least one log */
     Point *logged;              /* the last event of each vCPU */
+    GPtrArray *points;          /* of the checkpoints, in words */
 } Info;
 
 static void info_clear(Info *info)
 {
     manifest_free(info->manifest);
     point_free(info->logged);
+    g_clear_pointer(&info->points, g_ptr_array_unref);
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Info, info_clear)
 
@@ -112,6 +115,23 @@ static bool read_logs(Info *info, GError **error)
     return true;
 }
 
+/* The first one lies where the recording begins. */
+static bool read_place(Info *info, const char *directory, GError **error)
+{
+    g_autofree char *path = g_build_filename(directory, PLACE_FILE, NULL);
+    g_autoptr(Place) place = NULL;
+
+    if (info->points->len == 0) {
+        place = place_new(info->manifest->n_vcpus);
+    } else {
+        place = place_load(path, info->manifest->n_vcpus, error);
+    }
+    if (place) {
+        g_ptr_array_add(info->points, point_format(place->point));
+    }
+    return place;
+}
+
 static bool read_checkpoint(Info *info, const char *name, GError **error)
 {
     g_autofree char *directory = g_build_filename(info->directory, name, NULL);
@@ -136,8 +156,11 @@ static bool read_checkpoint(Info *info, const char *name, GError **error)
             }
         }
     }
-    if (!ram_image_raw_size(ram, &raw_ram, error)) {
+    if (!ram_image_raw_size(ram, &raw_ram, error) || !read_place(info, directory, error)) {
         return false;
+    }
+    if (info->points->len > 1) {
+        raw_ram = stored_ram;       /* of a later one, it has only what changed */
     }
     info->stored[KIND_CHECKPOINT] += stored;
     info->raw[KIND_CHECKPOINT] += stored - stored_ram + raw_ram;
@@ -150,6 +173,7 @@ static bool collect(Info *info, GError **error)
     if (!info->manifest || !read_logs(info, error)) {
         return false;
     }
+    info->points = g_ptr_array_new_with_free_func(g_free);
     for (unsigned i = 0; i < info->manifest->checkpoints->len; i++) {
         if (!read_checkpoint(info, info->manifest->checkpoints->pdata[i], error)) {
             return false;
@@ -224,6 +248,11 @@ static void print_json(const Info *info)
     json_open(&json, "checkpoints", '[');
     for (unsigned i = 0; i < manifest->checkpoints->len; i++) {
         json_string(&json, NULL, manifest->checkpoints->pdata[i]);
+    }
+    json_close(&json, '[');
+    json_open(&json, "checkpoint_points", '[');
+    for (unsigned i = 0; i < info->points->len; i++) {
+        json_string(&json, NULL, info->points->pdata[i]);
     }
     json_close(&json, '[');
     json_string(&json, "arch", manifest->arch);
@@ -319,6 +348,10 @@ static void print_table(const Info *info)
     }
     print_end(manifest);
 
+    printf("\n  %-12s %s\n", "checkpoint", "position");
+    for (unsigned i = 0; i < info->points->len; i++) {
+        printf("  %-12u %s\n", i, (const char *)info->points->pdata[i]);
+    }
     printf("\n  %-12s %15s %15s\n", "bytes", "content", "stored");
     for (unsigned i = 0; i < KINDS; i++) {
         print_size(kind_name(i), info->raw[i], info->stored[i]);

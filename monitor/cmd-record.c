@@ -28,6 +28,7 @@ typedef struct Record {
     double timeout;
     char *qmp;
     int64_t digest_interval;    /* 0: QEMU's default */
+    double checkpoint_interval; /* in seconds; 0: none but the first */
     gboolean slow_path;
     char **command;             /* the user's, after "--"; NULL: the stock guest */
 
@@ -63,6 +64,8 @@ static const char usage[] =
     "  --timeout S       stop the recording and the guest after so many seconds\n"
     "  --qmp SOCK        QEMU answers QMP on this socket; when the recording ends,\n"
     "                    the guest goes on\n"
+    "  --checkpoint-interval S   make a checkpoint every S seconds, where replay can\n"
+    "                    begin (default: only at the start)\n"
     "  --digest-interval N   log registers every N steps (default: 1000000), to find\n"
     "                    where a replay goes astray\n"
     "  --slow-path       see every access to memory, as on a host whose code\n"
@@ -90,6 +93,9 @@ static const char *check_options(const Record *record)
     if (record->digest_interval < 0) {
         return "--digest-interval: at least 1";
     }
+    if (!(record->checkpoint_interval >= 0)) {
+        return "--checkpoint-interval: seconds, more than 0";
+    }
     if (!(record->timeout >= 0)) {
         return "--timeout: more than 0";
     }
@@ -109,6 +115,8 @@ static bool parse_arguments(Record *record, int argc, char **argv, int *status)
         { "run", 0, 0, G_OPTION_ARG_STRING, &record->run, NULL, NULL },
         { "timeout", 0, 0, G_OPTION_ARG_DOUBLE, &record->timeout, NULL, NULL },
         { "qmp", 0, 0, G_OPTION_ARG_FILENAME, &record->qmp, NULL, NULL },
+        { "checkpoint-interval", 0, 0, G_OPTION_ARG_DOUBLE, &record->checkpoint_interval, NULL,
+          NULL },
         { "digest-interval", 0, 0, G_OPTION_ARG_INT64, &record->digest_interval, NULL, NULL },
         { "slow-path", 0, 0, G_OPTION_ARG_NONE, &record->slow_path, NULL, NULL },
         G_OPTION_ENTRY_NULL
@@ -279,6 +287,9 @@ static char *task_arguments(const Record *record, GError **error)
 
     json_init(&arguments);
     json_open(&arguments, NULL, '{');
+    if (record->checkpoint_interval) {
+        json_double(&arguments, "checkpoint-interval", record->checkpoint_interval);
+    }
     if (record->digest_interval) {
         json_u64(&arguments, "digest-interval", record->digest_interval);
     }

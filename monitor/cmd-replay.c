@@ -13,6 +13,7 @@
 #include "emulator.h"
 #include "hw/recorder/log-block.h"
 #include "hw/recorder/manifest.h"
+#include "hw/recorder/place.h"
 #include "replay/log-reader.h"
 #include "tool.h"
 
@@ -21,12 +22,14 @@ typedef struct Replay {
     char *qmp;
     gboolean pause_at_end;
     char *threads;              /* NULL: in parallel */
+    int from;                   /* the number of a checkpoint */
     char *trace;
     char *trace_from;
     char *trace_to;
     int64_t trace_interval;     /* 0: QEMU's default */
     char **more;                /* arguments for QEMU, after "--"; NULL: none */
     Manifest *manifest;
+    Place *place;               /* of that checkpoint; NULL: the start */
 } Replay;
 
 static void replay_clear(Replay *replay)
@@ -37,6 +40,7 @@ static void replay_clear(Replay *replay)
     g_free(replay->trace_from);
     g_free(replay->trace_to);
     manifest_free(replay->manifest);
+    place_free(replay->place);
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Replay, replay_clear)
 
@@ -51,6 +55,8 @@ static const char usage[] =
     "  --qmp SOCK      QEMU answers QMP on this socket\n"
     "  --pause-at-end  keep the guest, paused at its end, until QEMU is told to quit\n"
     "                  (with --qmp)\n"
+    "  --from N        begin at checkpoint N (reprise info lists them); the guest's\n"
+    "                  console output before it does not appear\n"
     "  --threads single          one vCPU at a time, in an order that is always\n"
     "                  the same; or parallel, which is the default\n"
     "  --trace NEW     log registers in the directory NEW, for reprise compare:\n"
@@ -74,6 +80,7 @@ static bool parse_arguments(Replay *replay, int argc, char **argv, int *status)
         { "help", 'h', 0, G_OPTION_ARG_NONE, &help, NULL, NULL },
         { "qmp", 0, 0, G_OPTION_ARG_FILENAME, &replay->qmp, NULL, NULL },
         { "pause-at-end", 0, 0, G_OPTION_ARG_NONE, &replay->pause_at_end, NULL, NULL },
+        { "from", 0, 0, G_OPTION_ARG_INT, &replay->from, NULL, NULL },
         { "threads", 0, 0, G_OPTION_ARG_STRING, &replay->threads, NULL, NULL },
         { "trace", 0, 0, G_OPTION_ARG_FILENAME, &replay->trace, NULL, NULL },
         { "trace-from", 0, 0, G_OPTION_ARG_STRING, &replay->trace_from, NULL, NULL },
@@ -98,6 +105,8 @@ static bool parse_arguments(Replay *replay, int argc, char **argv, int *status)
     } else if (replay->threads && !g_str_equal(replay->threads, "single") &&
                !g_str_equal(replay->threads, "parallel")) {
         *status = usage_error("replay: --threads is single or parallel, not '%s'", replay->threads);
+    } else if (replay->from < 0) {
+        *status = usage_error("%s", "replay: --from is the number of a checkpoint");
     } else if (replay->trace_interval < 0) {
         *status = usage_error("%s", "replay: --trace-interval: at least 1");
     } else {
@@ -146,12 +155,29 @@ static bool check_logs(const Replay *replay, GError **error)
     return true;
 }
 
+static bool find_place(Replay *replay, GError **error)
+{
+    const GPtrArray *names = replay->manifest->checkpoints;
+    g_autofree char *path = NULL;
+
+    if (replay->from == 0) {
+        return true;
+    }
+    if ((unsigned)replay->from >= names->len) {
+        return refuse(error, "%s has no checkpoint %d: reprise info lists them",
+                      replay->directory, replay->from);
+    }
+    path = g_build_filename(replay->directory, names->pdata[replay->from], PLACE_FILE, NULL);
+    replay->place = place_load(path, replay->manifest->n_vcpus, error);
+    return replay->place;
+}
+
 static bool load(Replay *replay, GError **error)
 {
     const Manifest *manifest;
 
     manifest = replay->manifest = manifest_load(replay->directory, error);
-    if (!manifest || !manifest_check_replayable(manifest, error)) {
+    if (!manifest || !manifest_check_replayable(manifest, error) || !find_place(replay, error)) {
         return false;
     }
     return check_logs(replay, error);
@@ -204,7 +230,7 @@ static int report(const Replay *replay, const JsonValue *result, double seconds)
         return STATUS_OK;
     }
     for (unsigned i = 0; i < replay->manifest->n_vcpus; i++) {
-        steps += replay->manifest->end->at[i];
+        steps += replay->manifest->end->at[i] - (replay->place ? replay->place->point->at[i] : 0);
     }
     fprintf(stderr, "reprise: replayed identically: %" PRIu64 " steps in %.1f s\n", steps, seconds);
     return STATUS_OK;
@@ -277,6 +303,9 @@ static char *task_arguments(const Replay *replay, GError **error)
             json_string(&arguments, "to", replay->trace_to);
         }
         json_close(&arguments, '{');
+    }
+    if (replay->from) {
+        json_u64(&arguments, "from", replay->from);
     }
     if (replay->threads) {
         json_string(&arguments, "threads", replay->threads);

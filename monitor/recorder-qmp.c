@@ -12,10 +12,29 @@
 #include "replay/player.h"
 
 void qmp_recorder_start(const char *directory, bool has_digest_interval, uint64_t digest_interval,
+                        bool has_checkpoint_interval, double checkpoint_interval,
                         bool has_slow_path, bool slow_path, Error **errp)
 {
-    recorder_start(directory, has_digest_interval ? digest_interval : RECORDER_DIGEST_INTERVAL,
-                   has_slow_path && slow_path, errp);
+    RecorderOptions options = {
+        .digest_interval = has_digest_interval ? digest_interval : RECORDER_DIGEST_INTERVAL,
+        .slow_path = has_slow_path && slow_path,
+        .checkpoint_interval_s = has_checkpoint_interval ? checkpoint_interval : 0,
+    };
+
+    recorder_start(directory, &options, errp);
+}
+
+RecorderCheckpoint *qmp_recorder_checkpoint(Error **errp)
+{
+    char *name = recorder_checkpoint(errp);
+    RecorderCheckpoint *checkpoint;
+
+    if (!name) {
+        return NULL;
+    }
+    checkpoint = g_new0(RecorderCheckpoint, 1);
+    checkpoint->name = name;
+    return checkpoint;
 }
 
 void qmp_recorder_stop(bool has_pause, bool pause, Error **errp)
@@ -24,7 +43,7 @@ void qmp_recorder_stop(bool has_pause, bool pause, Error **errp)
 }
 
 void qmp_recorder_replay(const char *directory, RecorderTrace *trace, bool has_threads,
-                         RecorderThreads threads, Error **errp)
+                         RecorderThreads threads, bool has_from, uint32_t from, Error **errp)
 {
     PlayerTrace wanted;
 
@@ -40,6 +59,6 @@ void qmp_recorder_replay(const char *directory, RecorderTrace *trace, bool has_t
             .to = trace->to,
         };
     }
-    player_start(directory, has_threads && threads == RECORDER_THREADS_SINGLE,
-                 trace ? &wanted : NULL, errp);
+    player_start(directory, has_from ? from : 0,
+                 has_threads && threads == RECORDER_THREADS_SINGLE, trace ? &wanted : NULL, errp);
 }

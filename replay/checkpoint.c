@@ -6,10 +6,15 @@
  *
  * Neither translations nor code are part of it: they are coherent copies, and
  * replay makes them anew.
+ *
+ * Later checkpoints have no `devices`, and of RAM only what has changed since the one before: QEMU
+ * knows which pages were written, by the bits that migration would use.  vCPUs set them when they
+ * first store to a page whose bit is clear; what else writes says so (checkpoint_written()).
  */
 #include "qemu/osdep.h"
 #include "exec/address-spaces.h"
 #include "exec/memory.h"
+#include "exec/ram_addr.h"
 #include "hw/boards.h"
 #include "hw/core/cpu.h"
 #include "hw/core/sysemu-cpu-ops.h"
@@ -34,19 +39,50 @@ static const char *main_ram_name(void)
     return qemu_ram_get_idstr(main_ram()->ram_block);
 }
 
-static RamImageWriter *save_ram(const char *directory, Error **errp)
+/* --- RAM -------------------------------------------------------------------- */
+
+/* @changed may be NULL: all of it. */
+static RamImageWriter *save_ram(const char *directory, const uint64_t *changed, Error **errp)
 {
-    g_autofree char *path = g_build_filename(directory, "ram", NULL);
+    g_autofree char *path = g_build_filename(directory, RAM_IMAGE_FILE, NULL);
     g_autoptr(GError) error = NULL;
     g_autoptr(RamImageWriter) writer = ram_image_create(path, &error);
+    const char *name = main_ram_name();
+    const uint8_t *host = memory_region_get_ram_ptr(main_ram());
+    uint64_t size = memory_region_size(main_ram());
 
     if (!writer ||
-        !ram_image_add_block(writer, main_ram_name(), memory_region_get_ram_ptr(main_ram()),
-                             memory_region_size(main_ram()), &error)) {
+        !(changed ? ram_image_add_changes(writer, name, host, size, changed, &error)
+                  : ram_image_add_block(writer, name, host, size, &error))) {
         error_setg(errp, "%s", error->message);
         return NULL;
     }
     return g_steal_pointer(&writer);
+}
+
+void checkpoint_written(uint64_t offset, uint64_t size)
+{
+    cpu_physical_memory_set_dirty_range(memory_region_get_ram_addr(main_ram()) + offset, size,
+                                        1 << DIRTY_MEMORY_MIGRATION);
+}
+
+/* A word for each chunk of a RAM image; what is written from now on is the next change. */
+static uint64_t *take_changes(uint64_t *n_changed)
+{
+    uint64_t size = memory_region_size(main_ram());
+    uint64_t *changed = g_new0(uint64_t, size / RAM_IMAGE_PAGE / RAM_IMAGE_CHUNK_PAGES + 1);
+    g_autofree DirtyBitmapSnapshot *snapshot =
+        memory_region_snapshot_and_clear_dirty(main_ram(), 0, size, DIRTY_MEMORY_MIGRATION);
+
+    *n_changed = 0;
+    for (uint64_t page = 0; page < size / RAM_IMAGE_PAGE; page++) {
+        if (memory_region_snapshot_get_dirty(main_ram(), snapshot, page * RAM_IMAGE_PAGE,
+                                             RAM_IMAGE_PAGE)) {
+            changed[page / RAM_IMAGE_CHUNK_PAGES] |= UINT64_C(1) << page % RAM_IMAGE_CHUNK_PAGES;
+            ++*n_changed;
+        }
+    }
+    return changed;
 }
 
 static uint8_t *find_ram(void *opaque, const char *name, uint64_t size, bool *zeroed)
@@ -57,17 +93,19 @@ static uint8_t *find_ram(void *opaque, const char *name, uint64_t size, bool *ze
     return memory_region_get_ram_ptr(main_ram());
 }
 
-static bool load_ram(const char *directory, Error **errp)
+static bool load_ram(const char *directory, bool changes, Error **errp)
 {
-    g_autofree char *path = g_build_filename(directory, "ram", NULL);
+    g_autofree char *path = g_build_filename(directory, RAM_IMAGE_FILE, NULL);
     g_autoptr(GError) error = NULL;
 
-    if (!ram_image_load(path, find_ram, NULL, &error)) {
+    if (!(changes ? ram_image_load_changes : ram_image_load)(path, find_ram, NULL, &error)) {
         error_setg(errp, "%s", error->message);
         return false;
     }
     return true;
 }
+
+/* --- vCPUs and devices ------------------------------------------------------ */
 
 /* Registers fail to load for one of two reasons; QEMU's own codes do not tell them apart. */
 static const char *why_not(bool write, int failed, int file_error)
@@ -148,20 +186,56 @@ static int load_cpus(QEMUFile *file)
     return 0;
 }
 
-RamImageWriter *checkpoint_save(const char *directory, Error **errp)
+/* --- all of it -------------------------------------------------------------- */
+
+static bool make_directory(const char *directory, Error **errp)
 {
     if (mkdir(directory, 0755) < 0) {
         error_setg(errp, "cannot make %s: %s", directory, strerror(errno));
-        return NULL;
+        return false;
     }
-    return with_file(directory, "cpus", true, save_cpus, errp) &&
-           with_file(directory, "devices", true, qemu_save_device_state, errp)
-           ? save_ram(directory, errp) : NULL;
+    return true;
 }
 
-bool checkpoint_load(const char *directory, Error **errp)
+RamImageWriter *checkpoint_save(const char *directory, Error **errp)
 {
-    return load_ram(directory, errp) && with_file(directory, "cpus", false, load_cpus, errp);
+    uint64_t n_changed;
+
+    if (!make_directory(directory, errp) ||
+        !with_file(directory, "cpus", true, save_cpus, errp) ||
+        !with_file(directory, "devices", true, qemu_save_device_state, errp)) {
+        return NULL;
+    }
+    g_free(take_changes(&n_changed));
+    return save_ram(directory, NULL, errp);
+}
+
+RamImageWriter *checkpoint_save_changes(const char *directory, uint64_t *bytes, Error **errp)
+{
+    g_autofree uint64_t *changed = NULL;
+    uint64_t n_changed;
+
+    if (!make_directory(directory, errp) ||
+        !with_file(directory, "cpus", true, save_cpus, errp)) {
+        return NULL;
+    }
+    changed = take_changes(&n_changed);
+    *bytes = n_changed * RAM_IMAGE_PAGE;
+    return save_ram(directory, changed, errp);
+}
+
+bool checkpoint_load(const char *recording, char *const *names, unsigned number, Error **errp)
+{
+    g_autofree char *last = g_build_filename(recording, names[number], NULL);
+
+    for (unsigned i = 0; i <= number; i++) {
+        g_autofree char *directory = g_build_filename(recording, names[i], NULL);
+
+        if (!load_ram(directory, i > 0, errp)) {
+            return false;
+        }
+    }
+    return with_file(last, "cpus", false, load_cpus, errp);
 }
 
 bool checkpoint_write_ram(uint64_t offset, const void *bytes, size_t n)

@@ -368,6 +368,25 @@ LogReader *log_reader_open(const char *directory, unsigned n_vcpus, unsigned str
     return g_steal_pointer(&reader);
 }
 
+LogReader *log_reader_open_at(const char *directory, unsigned n_vcpus, unsigned stream,
+                              LogSubstream substream, const LogPlace *place, GError **error)
+{
+    g_autoptr(LogReader) reader = log_reader_open(directory, n_vcpus, stream, substream, error);
+
+    if (!reader) {
+        return NULL;
+    }
+    if (place->offset > G_MAXINT64 || lseek(reader->fd, place->offset, SEEK_SET) < 0) {
+        g_set_error(error, LOG_READER_ERROR, LOG_READER_ERROR_DAMAGED,
+                    "%s has no byte %" G_GUINT64_FORMAT, reader->path, place->offset);
+        return NULL;
+    }
+    reader->offset = place->offset;
+    reader->n_blocks = place->block;
+    reader->position = place->start;
+    return g_steal_pointer(&reader);
+}
+
 unsigned log_directory_n_vcpus(const char *directory, GError **error)
 {
     g_autofree char *name = log_file_name(1, 0, LOG_ORDER);

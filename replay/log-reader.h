@@ -10,6 +10,7 @@
 #include <stdbool.h>
 
 #include "hw/recorder/log-events.h"
+#include "hw/recorder/log-writer.h"
 #include "hw/recorder/position.h"
 
 typedef struct LogReader LogReader;
@@ -25,6 +26,9 @@ typedef struct LogEvent {
 /* Streams as in log-writer.h. */
 LogReader *log_reader_open(const char *directory, unsigned n_vcpus, unsigned stream,
                            LogSubstream substream, GError **error);
+/* The same from a place on; if no block begins there, the first read says so. */
+LogReader *log_reader_open_at(const char *directory, unsigned n_vcpus, unsigned stream,
+                              LogSubstream substream, const LogPlace *place, GError **error);
 void log_reader_free(LogReader *reader);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(LogReader, log_reader_free)
 

@@ -23,6 +23,7 @@
 #include "system/runstate.h"
 #include "system/system.h"
 
+#include "hw/recorder/place.h"
 #include "hw/recorder/recorder.h"
 #include "hw/recorder/recorder-internal.h"
 #include "hw/recorder/session.h"
@@ -501,16 +502,33 @@ static void detach_vcpu(CPUState *cpu, run_on_cpu_data data)
     close_vcpu(recorder_vcpu_detach(cpu));
 }
 
-static RecorderVcpu *open_vcpu(const char *directory, unsigned vcpu, Position cut, Error **errp)
+/* From the start, or from @place. */
+static LogReader *open_log(const char *directory, unsigned stream, LogSubstream substream,
+                           const Place *place, GError **error)
+{
+    unsigned n = manifest->n_vcpus;
+
+    return place ? log_reader_open_at(directory, n, stream, substream,
+                                      log_place_of(place->logs, stream, substream), error)
+                 : log_reader_open(directory, n, stream, substream, error);
+}
+
+static RecorderVcpu *open_vcpu(const char *directory, unsigned vcpu, const Place *place,
+                               Position cut, Error **errp)
 {
     g_autoptr(GError) error = NULL;
     RecorderVcpu *v = g_new0(RecorderVcpu, 1);
 
     v->alone = manifest->n_vcpus == 1;
     v->digest_due = UINT64_MAX;
-    v->order = log_reader_open(directory, manifest->n_vcpus, vcpu, LOG_ORDER, &error);
+    v->order = open_log(directory, vcpu, LOG_ORDER, place, &error);
     if (v->order) {
-        v->data = log_reader_open(directory, manifest->n_vcpus, vcpu, LOG_DATA, &error);
+        v->data = open_log(directory, vcpu, LOG_DATA, place, &error);
+    }
+    if (place) {
+        v->base = v->same_at = place->point->at[vcpu];
+        v->store_hash = place->stores[vcpu];
+        v->expected = place->logged[vcpu];
     }
     v->next = v->next_input = (LogEvent) { .kind = LOG_EVENT_KINDS, .position = UINT64_MAX };
     if (!v->data ||
@@ -536,11 +554,31 @@ static void forget_recording(void)
     dma.steps = 0;
 }
 
+/* NULL and no error: it is the start of the recording. */
+static Place *find_checkpoint(const char *directory, unsigned number, GError **error)
+{
+    g_autofree char *path = NULL;
+
+    if (number >= manifest->checkpoints->len) {
+        g_set_error(error, MANIFEST_ERROR, MANIFEST_ERROR_INVALID, manifest->checkpoints->len ?
+                    "%s has no checkpoint %u: its last is %u" :
+                    "%s is not complete: it has no checkpoint", directory, number,
+                    manifest->checkpoints->len - 1);
+        return NULL;
+    }
+    if (number == 0) {
+        return NULL;
+    }
+    path = g_build_filename(directory, manifest->checkpoints->pdata[number], PLACE_FILE, NULL);
+    return place_load(path, manifest->n_vcpus, error);
+}
+
 /* Open everything before the machine is touched. */
-static bool open_recording(const char *directory, RecorderVcpu *v[], Error **errp)
+static bool open_recording(const char *directory, unsigned from, RecorderVcpu *v[], Error **errp)
 {
     g_autoptr(GError) error = NULL;
     g_autofree Position *cut = NULL;
+    g_autoptr(Place) place = NULL;
     unsigned n;
 
     manifest = manifest_load(directory, &error);
@@ -554,24 +592,22 @@ static bool open_recording(const char *directory, RecorderVcpu *v[], Error **err
                    MACHINE(qdev_get_machine())->smp.cpus);
         return false;
     }
-    if (manifest->checkpoints->len == 0) {
-        error_setg(errp, "%s is not complete: it has no checkpoint", directory);
-        return false;
-    }
-    if (!manifest->complete) {
+    place = find_checkpoint(directory, from, &error);
+    if (!error && !manifest->complete) {
         cut = cut_find(directory, n, &error);
     }
     dma.next = (LogEvent) { .kind = LOG_EVENT_KINDS, .position = UINT64_MAX };
-    dma.log = error ? NULL : log_reader_open(directory, n, n, LOG_ORDER, &error);
+    dma.log = error ? NULL : open_log(directory, n, LOG_ORDER, place, &error);
     if (!dma.log || log_reader_next(dma.log, &dma.next, &error) == LOG_READER_BAD) {
         error_setg(errp, "%s", error->message);
         return false;
     }
+    dma.steps = place ? place->dma_steps : 0;
     dma.cut = cut ? cut[n] : CUT_NONE;
     cut_off = dma.cut != CUT_NONE;
     for (unsigned i = 0; i < n; i++) {
         cut_off |= cut && cut[i] != CUT_NONE;
-        v[i] = open_vcpu(directory, i, cut ? cut[i] : CUT_NONE, errp);
+        v[i] = open_vcpu(directory, i, place, cut ? cut[i] : CUT_NONE, errp);
         if (!v[i]) {
             return false;
         }
@@ -628,14 +664,12 @@ static void end_trace(void)
     g_clear_pointer(&trace_log, log_writer_free);
 }
 
-bool player_start(const char *directory, bool one_at_a_time, const PlayerTrace *trace,
-                  Error **errp)
+bool player_start(const char *directory, unsigned from, bool one_at_a_time,
+                  const PlayerTrace *trace, Error **errp)
 {
     static bool once;
     RecorderVcpu *v[SPHERE_MAX_VCPUS] = { NULL };
-    g_autofree char *checkpoint = NULL;
     CPUState *cpu;
-    bool opened;
 
     if (recorder_active()) {
         error_setg(errp, "a recording is being made or replayed already");
@@ -646,12 +680,8 @@ bool player_start(const char *directory, bool one_at_a_time, const PlayerTrace *
         qemu_mutex_init(&dma.lock);
     }
     forget_recording();
-    opened = open_recording(directory, v, errp);
-    if (opened) {
-        checkpoint = g_build_filename(directory, g_ptr_array_index(manifest->checkpoints, 0), NULL);
-    }
-    if (!opened || (trace && !start_trace(trace, v, errp)) ||
-        !checkpoint_load(checkpoint, errp)) {
+    if (!open_recording(directory, from, v, errp) || (trace && !start_trace(trace, v, errp)) ||
+        !checkpoint_load(directory, (char *const *)manifest->checkpoints->pdata, from, errp)) {
         for (unsigned i = 0; i < SPHERE_MAX_VCPUS; i++) {
             close_vcpu(v[i]);
         }
@@ -663,6 +693,10 @@ bool player_start(const char *directory, bool one_at_a_time, const PlayerTrace *
     if (one_at_a_time) {
         schedule_take_turns(schedule, manifest->n_vcpus);
     }
+    for (unsigned i = 0; i < manifest->n_vcpus; i++) {
+        schedule_publish(schedule, i, v[i]->base);
+    }
+    schedule_publish(schedule, manifest->n_vcpus, dma.steps);
     n_running = manifest->n_vcpus;
     CPU_FOREACH(cpu) {
         run_on_cpu(cpu, attach_vcpu, RUN_ON_CPU_HOST_PTR(v));

@@ -16,11 +16,11 @@ typedef struct PlayerTrace {
 } PlayerTrace;
 
 /*
- * Puts the machine, which is paused, in the recorded state, and lets it run.
+ * Puts the machine, which is paused, in the recorded state of checkpoint @from, and lets it run.
  * @trace may be NULL.
  */
-bool player_start(const char *directory, bool one_at_a_time, const PlayerTrace *trace,
-                  Error **errp);
+bool player_start(const char *directory, unsigned from, bool one_at_a_time,
+                  const PlayerTrace *trace, Error **errp);
 
 /* Adds what is known of the replay under way. */
 void player_query(RecorderInfo *info);

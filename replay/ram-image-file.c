@@ -87,6 +87,7 @@ static bool read_header(RamImageFile *file, GError **error)
         return ram_image_file_fail(file, error, RAM_IMAGE_ERROR_VERSION,
                                    "features 0x%x, which this reprise does not know", unknown);
     }
+    file->changes = GUINT32_FROM_LE(raw.incompatible) & RAM_IMAGE_CHANGES;
     file->size = GUINT64_FROM_LE(raw.file_size);
     if (file->size != (uint64_t)st.st_size) {
         return ram_image_file_fail(file, error, RAM_IMAGE_ERROR_DAMAGED,

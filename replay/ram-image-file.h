@@ -21,6 +21,7 @@ typedef struct RamImageFile {
     uint64_t chunks_end;            /* offset */
     uint64_t size;
     uint32_t table_crc;
+    bool changes;                   /* RAM_IMAGE_CHANGES */
     RamImageTableBlock *blocks;
 } RamImageFile;
 

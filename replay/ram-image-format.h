@@ -19,10 +19,10 @@
  */
 #define RAM_IMAGE_VERSION 1
 #define RAM_IMAGE_MAGIC   "RPRS-RAM"
-#define RAM_IMAGE_INCOMPATIBLE_KNOWN 0u
+#define RAM_IMAGE_CHANGES 1u    /* pages that are not stored are as in the image before */
+#define RAM_IMAGE_INCOMPATIBLE_KNOWN RAM_IMAGE_CHANGES
 
 /* A chunk has as many pages as its bitmap has bits. */
-#define RAM_IMAGE_CHUNK_PAGES 64u
 #define RAM_IMAGE_CHUNK       (RAM_IMAGE_CHUNK_PAGES * RAM_IMAGE_PAGE)
 
 typedef struct RamImageHeader {
@@ -57,7 +57,7 @@ typedef struct RamImageChunk {
     uint32_t crc;               /* of all after it, and the data */
     uint32_t block;
     uint64_t number;            /* of the chunk in its block */
-    uint64_t pages;             /* bit i: page i of the chunk is not zero */
+    uint64_t pages;             /* bit i: page i of the chunk is stored */
     uint32_t stored;            /* all pages' size: not compressed */
     uint32_t reserved;
 } RamImageChunk;

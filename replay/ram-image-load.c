@@ -172,7 +172,7 @@ static bool fill_chunk(Loader *loader, Scratch *scratch, const RamImageChunk *ra
         uint8_t *page = host + i * RAM_IMAGE_PAGE;
 
         if (!(pages >> i & 1)) {
-            if (!block->zeroed) {
+            if (!block->zeroed && !loader->file->changes) {
                 clear_page(page);
             }
         } else if (!in_place) {
@@ -223,13 +223,21 @@ static void clear_chunk(void *opaque, uint64_t number, G_GNUC_UNUSED unsigned wo
     }
 }
 
-bool ram_image_load(const char *path, RamImageBlockFn *lookup, void *opaque,
-                    GError **error)
+static bool load(const char *path, bool changes, RamImageBlockFn *lookup, void *opaque,
+                 GError **error)
 {
     g_autoptr(RamImageFile) file = ram_image_file_open(path, error);
     g_autoptr(Loader) loader = file ? loader_new(file) : NULL;
 
-    if (!file || !find_places(loader, lookup, opaque, error)) {
+    if (!file) {
+        return false;
+    }
+    if (file->changes != changes) {
+        return ram_image_file_fail(file, error, RAM_IMAGE_ERROR_FOREIGN, changes ?
+                                   "a whole image, where only changes are expected" :
+                                   "only changes, where a whole image is expected");
+    }
+    if (!find_places(loader, lookup, opaque, error)) {
         return false;
     }
     parallel_for(file->n_chunks, load_chunk, loader);
@@ -244,9 +252,20 @@ bool ram_image_load(const char *path, RamImageBlockFn *lookup, void *opaque,
     for (uint32_t i = 0; i < file->n_blocks; i++) {
         Block *block = &loader->blocks[i];
 
-        if (!block->zeroed) {
+        if (!block->zeroed && !changes) {
             parallel_for(ram_image_chunks(block->size), clear_chunk, block);
         }
     }
     return true;
+}
+
+bool ram_image_load(const char *path, RamImageBlockFn *lookup, void *opaque, GError **error)
+{
+    return load(path, false, lookup, opaque, error);
+}
+
+bool ram_image_load_changes(const char *path, RamImageBlockFn *lookup, void *opaque,
+                            GError **error)
+{
+    return load(path, true, lookup, opaque, error);
 }

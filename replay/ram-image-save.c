@@ -33,6 +33,7 @@ struct RamImageWriter {
     char *path;
     int fd;
     bool closed;                /* successfully: the file stays */
+    bool changes;               /* no whole image */
     GPtrArray *names;
     GByteArray *table;
     Scratch *scratch[PARALLEL_MAX_WORKERS];
@@ -47,6 +48,7 @@ typedef struct Block {
     const uint8_t *host;
     uint64_t size;
     uint32_t number;
+    const uint64_t *changed;    /* or NULL: all pages */
 } Block;
 
 static bool io_error(const RamImageWriter *writer, int code, GError **error)
@@ -133,6 +135,23 @@ static void write_chunk(RamImageWriter *writer, Scratch *scratch, size_t length)
     }
 }
 
+/* Of a whole image, those that are not zero; of changes, also those that became zero. */
+static uint64_t pages_to_save(const Block *block, uint64_t number)
+{
+    const uint8_t *host = block->host + number * RAM_IMAGE_CHUNK;
+    uint64_t pages = 0;
+
+    if (block->changed) {
+        return block->changed[number];
+    }
+    for (unsigned i = 0; i < ram_image_chunk_pages(block->size, number); i++) {
+        if (!page_is_zero(host + i * RAM_IMAGE_PAGE, RAM_IMAGE_PAGE)) {
+            pages |= UINT64_C(1) << i;
+        }
+    }
+    return pages;
+}
+
 static void save_chunk(void *opaque, uint64_t number, unsigned worker)
 {
     const Block *block = opaque;
@@ -141,19 +160,14 @@ static void save_chunk(void *opaque, uint64_t number, unsigned worker)
     RamImageChunk *header;
     const uint8_t *host = block->host + number * RAM_IMAGE_CHUNK;
     const uint8_t *source;
-    unsigned n_pages = ram_image_chunk_pages(block->size, number);
-    uint64_t pages = 0;
+    uint64_t pages;
     size_t raw;
     int stored;
 
     if (__atomic_load_n(&writer->failed, __ATOMIC_RELAXED)) {
         return;
     }
-    for (unsigned i = 0; i < n_pages; i++) {
-        if (!page_is_zero(host + i * RAM_IMAGE_PAGE, RAM_IMAGE_PAGE)) {
-            pages |= UINT64_C(1) << i;
-        }
-    }
+    pages = pages_to_save(block, number);
     if (!pages) {
         return;
     }
@@ -191,10 +205,10 @@ static void save_chunk(void *opaque, uint64_t number, unsigned worker)
     write_chunk(writer, scratch, sizeof(*header) + stored);
 }
 
-bool ram_image_add_block(RamImageWriter *writer, const char *name,
-                         const uint8_t *host, uint64_t size, GError **error)
+static bool add_block(RamImageWriter *writer, const char *name, const uint8_t *host,
+                      uint64_t size, const uint64_t *changed, GError **error)
 {
-    Block block = { writer, host, size, writer->names->len };
+    Block block = { writer, host, size, writer->names->len, changed };
     RamImageTableEntry entry = { 0 };
 
     if (size % RAM_IMAGE_PAGE || size > RAM_IMAGE_MAX_SIZE || !ram_image_name_ok(name) ||
@@ -217,11 +231,27 @@ bool ram_image_add_block(RamImageWriter *writer, const char *name,
     return !writer->failed || io_error(writer, writer->failed, error);
 }
 
+bool ram_image_add_block(RamImageWriter *writer, const char *name,
+                         const uint8_t *host, uint64_t size, GError **error)
+{
+    g_assert(!writer->changes);
+    return add_block(writer, name, host, size, NULL, error);
+}
+
+bool ram_image_add_changes(RamImageWriter *writer, const char *name, const uint8_t *host,
+                           uint64_t size, const uint64_t *changed, GError **error)
+{
+    g_assert(writer->changes || writer->names->len == 0);
+    writer->changes = true;
+    return add_block(writer, name, host, size, changed, error);
+}
+
 bool ram_image_close(RamImageWriter *writer, GError **error)
 {
     RamImageHeader header = {
         .magic = RAM_IMAGE_MAGIC,
         .version = GUINT32_TO_LE(RAM_IMAGE_VERSION),
+        .incompatible = GUINT32_TO_LE(writer->changes ? RAM_IMAGE_CHANGES : 0),
         .n_blocks = GUINT32_TO_LE(writer->names->len),
         .n_chunks = GUINT64_TO_LE(writer->n_chunks),
         .table_offset = GUINT64_TO_LE(writer->next_offset),

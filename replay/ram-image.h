@@ -35,6 +35,14 @@ bool ram_image_add_block(RamImageWriter *writer, const char *name,
                          const uint8_t *host, uint64_t size, GError **error);
 
 /*
+ * The same, but only the pages of @changed: a word for each chunk of RAM_IMAGE_CHUNK_PAGES, of
+ * which bit i stands for page i.  The file then says what became of an earlier image.
+ */
+#define RAM_IMAGE_CHUNK_PAGES 64u
+bool ram_image_add_changes(RamImageWriter *writer, const char *name, const uint8_t *host,
+                           uint64_t size, const uint64_t *changed, GError **error);
+
+/*
  * Makes the file valid, and syncs it.  Needs no guest memory: the guest may
  * run on before it is called.
  */
@@ -60,6 +68,10 @@ typedef uint8_t *RamImageBlockFn(void *opaque, const char *name, uint64_t size,
  */
 bool ram_image_load(const char *path, RamImageBlockFn *lookup, void *opaque,
                     GError **error);
+
+/* Likewise from an image of changes, when the blocks hold what the images before say. */
+bool ram_image_load_changes(const char *path, RamImageBlockFn *lookup, void *opaque,
+                            GError **error);
 
 /* The sum of the sizes of all blocks, from the header alone. */
 bool ram_image_raw_size(const char *path, uint64_t *size, GError **error);

@@ -144,6 +144,7 @@ class Qmp:
                     raise AssertionError(process.stderr.read())
                 time.sleep(0.01)
         self.stream = self.socket.makefile("rw", encoding="utf-8")
+        self.events = []
         self.greeting = json.loads(self.stream.readline())
         self("qmp_capabilities")
 
@@ -155,6 +156,16 @@ class Qmp:
             answer = json.loads(self.stream.readline())
             if "event" not in answer:
                 return answer
+            self.events.append(answer)
+
+    def event(self, name):
+        """The data of the next event of this name."""
+        while True:
+            while self.events:
+                event = self.events.pop(0)
+                if event["event"] == name:
+                    return event.get("data")
+            self.events.append(json.loads(self.stream.readline()))
 
     def close(self):
         self.stream.close()

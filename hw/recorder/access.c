@@ -417,7 +417,13 @@ void recorder_walk_writes_slow(CPUState *cpu, void *host, uint64_t word)
     RecorderVcpu *v = cpu->recorder;
     uint64_t offset;
 
-    if (v->alone || !recorder_ram_offset(host, &offset)) {
+    if (!recorder_ram_offset(host, &offset)) {
+        return;
+    }
+    if (recorder_recording()) {
+        checkpoint_written(offset, sizeof(word));
+    }
+    if (v->alone) {
         return;
     }
     if (recorder_replaying()) {

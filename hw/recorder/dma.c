@@ -105,6 +105,7 @@ static void log_write(MemoryRegion *mr, hwaddr offset, hwaddr size)
     if (past_one_vcpu()) {
         recorder_tables_written(first_cpu, offset, size);
     }
+    checkpoint_written(offset, size);
     while (size > 0) {
         hwaddr n = MIN(size, LOG_EVENT_MAX_BYTES);
 
@@ -174,6 +175,16 @@ void recorder_dma_renew_rings(void)
 uint64_t recorder_dma_steps(void)
 {
     return qatomic_read(&dma.steps);
+}
+
+void recorder_dma_hold(void)
+{
+    qemu_mutex_lock(&dma.lock);
+}
+
+void recorder_dma_release(void)
+{
+    qemu_mutex_unlock(&dma.lock);
 }
 
 uint64_t recorder_dma_arcs(void)

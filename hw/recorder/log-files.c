@@ -13,6 +13,7 @@
 typedef struct LogFile {
     int fd;                     /* -1: none */
     char *name;
+    uint64_t size;
 } LogFile;
 
 struct LogFiles {
@@ -63,6 +64,7 @@ static bool create(LogFiles *files, LogFile *file, const LogFileHeader *header, 
     }
     log_file_header_put(header, bytes);
     failure = write_all(file->fd, bytes, sizeof(bytes));
+    file->size = sizeof(bytes);
     return failure ? fail(files, file, "write", failure, error) : true;
 }
 
@@ -118,7 +120,13 @@ bool log_files_append(LogFiles *files, unsigned stream, LogSubstream substream,
     LogFile *file = &files->file[stream * LOG_SUBSTREAMS + substream];
     int failure = write_all(file->fd, bytes, n);
 
+    file->size += n;
     return failure ? fail(files, file, "write", failure, error) : true;
+}
+
+uint64_t log_files_size(const LogFiles *files, unsigned stream, LogSubstream substream)
+{
+    return files->file[stream * LOG_SUBSTREAMS + substream].size;
 }
 
 bool log_files_sync(LogFiles *files, GError **error)

@@ -17,6 +17,8 @@ typedef struct LogFiles LogFiles;
 LogFiles *log_files_new(const char *directory, unsigned n_vcpus, GError **error);
 bool log_files_append(LogFiles *files, unsigned stream, LogSubstream substream,
                       const void *bytes, size_t n, GError **error);
+/* How long a log's file is by now; 0: there is none. */
+uint64_t log_files_size(const LogFiles *files, unsigned stream, LogSubstream substream);
 bool log_files_sync(LogFiles *files, GError **error);
 void log_files_free(LogFiles *files);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(LogFiles, log_files_free)

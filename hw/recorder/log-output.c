@@ -47,7 +47,7 @@ struct LogOutput {
 
 LogBlock *log_block_new(const LogBlockHeader *header, LogBuffer *events)
 {
-    LogBlock *block = g_new(LogBlock, 1);
+    LogBlock *block = g_new0(LogBlock, 1);
 
     block->header = *header;
     block->events = events;
@@ -64,7 +64,7 @@ void log_block_free(LogBlock *block)
 
 static size_t block_cost(const LogBlock *block)
 {
-    return sizeof(*block) + sizeof(*block->events) + block->events->allocated;
+    return block->mark ? 0 : sizeof(*block) + sizeof(*block->events) + block->events->allocated;
 }
 
 /* Takes the error.  Only the first matters: after it nothing is written. */
@@ -78,6 +78,59 @@ static void fail(LogOutput *output, GError *error)
     pthread_cond_broadcast(&output->space);
     pthread_mutex_unlock(&output->lock);
     g_clear_error(&error);
+}
+
+static void pass_mark(LogOutput *output, LogMark *mark)
+{
+    pthread_mutex_lock(&mark->lock);
+    for (unsigned i = 0; i < mark->n_streams * LOG_SUBSTREAMS; i++) {
+        mark->size[i] = log_files_size(output->files, i / LOG_SUBSTREAMS, i % LOG_SUBSTREAMS);
+    }
+    pthread_mutex_lock(&output->lock);
+    mark->error = output->error ? g_error_copy(output->error) : NULL;
+    pthread_mutex_unlock(&output->lock);
+    mark->is_passed = true;
+    pthread_cond_signal(&mark->passed);
+    pthread_mutex_unlock(&mark->lock);
+}
+
+LogMark *log_output_mark(LogOutput *output, unsigned n_streams)
+{
+    unsigned n = n_streams * LOG_SUBSTREAMS;
+    LogMark *mark = g_malloc0(sizeof(*mark) + n * sizeof(mark->size[0]));
+    LogBlock *block = g_new0(LogBlock, 1);
+    GQueue blocks = G_QUEUE_INIT;
+
+    mark->n_streams = n_streams;
+    pthread_mutex_init(&mark->lock, NULL);
+    pthread_cond_init(&mark->passed, NULL);
+    block->mark = mark;
+    g_queue_push_tail(&blocks, block);
+    log_output_push(output, &blocks, false);
+    return mark;
+}
+
+bool log_mark_wait(LogMark *mark, GError **error)
+{
+    pthread_mutex_lock(&mark->lock);
+    while (!mark->is_passed) {
+        pthread_cond_wait(&mark->passed, &mark->lock);
+    }
+    pthread_mutex_unlock(&mark->lock);
+    if (mark->error) {
+        g_propagate_error(error, g_error_copy(mark->error));
+    }
+    return !mark->error;
+}
+
+void log_mark_free(LogMark *mark)
+{
+    if (mark) {
+        pthread_mutex_destroy(&mark->lock);
+        pthread_cond_destroy(&mark->passed);
+        g_clear_error(&mark->error);
+        g_free(mark);
+    }
 }
 
 static void write_block(LogOutput *output, LogBlock *block)
@@ -161,7 +214,9 @@ static void *output_thread(void *opaque)
         }
         pthread_mutex_unlock(&output->lock);
 
-        if (block) {
+        if (block && block->mark) {
+            pass_mark(output, block->mark);
+        } else if (block) {
             write_block(output, block);
         }
         if (is_past(&due)) {

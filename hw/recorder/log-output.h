@@ -11,6 +11,7 @@
 #define RECORDER_LOG_OUTPUT_H
 
 #include <glib.h>
+#include <pthread.h>
 #include <stdbool.h>
 
 #include "log-block.h"
@@ -22,7 +23,18 @@ typedef struct LogOutput LogOutput;
 typedef struct LogBlock {
     LogBlockHeader header;
     LogBuffer *events;
+    struct LogMark *mark;       /* no block at all: just tell how long the files are */
 } LogBlock;
+
+/* A place in the queue, and what the files were like when the thread came there. */
+typedef struct LogMark {
+    pthread_mutex_t lock;
+    pthread_cond_t passed;
+    bool is_passed;
+    GError *error;              /* why not all before it was written */
+    unsigned n_streams;
+    uint64_t size[];            /* stream * LOG_SUBSTREAMS + substream */
+} LogMark;
 
 LogBlock *log_block_new(const LogBlockHeader *header, LogBuffer *events);
 void log_block_free(LogBlock *block);
@@ -45,6 +57,14 @@ bool log_output_ok(LogOutput *output);
  * its way to the disk.  Any thread.
  */
 void log_output_push(LogOutput *output, GQueue *blocks, bool wait);
+
+/*
+ * After all that was pushed so far.  log_mark_wait() returns when it is written, or cannot be; any
+ * thread, before log_output_free().  Freed with log_mark_free().
+ */
+LogMark *log_output_mark(LogOutput *output, unsigned n_streams);
+bool log_mark_wait(LogMark *mark, GError **error);
+void log_mark_free(LogMark *mark);
 
 /* Ends the thread once all is written, and syncs; sets @error to the first error. */
 bool log_output_finish(LogOutput *output, GError **error);

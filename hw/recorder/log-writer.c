@@ -252,6 +252,15 @@ static void mark_position(LogStream *stream)
     }
 }
 
+/* Its owner rests, and the lock is held. */
+static void close_all(LogStream *stream)
+{
+    mark_position(stream);
+    close_if_any(stream, LOG_DATA);
+    close_if_any(stream, LOG_ORDER);
+    hand_over(stream, false);
+}
+
 /* In the output's thread, five times a second. */
 static void empty_resting_streams(void *opaque)
 {
@@ -262,12 +271,50 @@ static void empty_resting_streams(void *opaque)
 
         pthread_mutex_lock(&stream->rest_lock);
         if (stream->resting) {
-            mark_position(stream);
-            close_if_any(stream, LOG_DATA);
-            close_if_any(stream, LOG_ORDER);
-            hand_over(stream, false);
+            close_all(stream);
         }
         pthread_mutex_unlock(&stream->rest_lock);
+    }
+}
+
+LogPlaces *log_writer_places(LogWriter *writer)
+{
+    unsigned n = writer->n_streams * LOG_SUBSTREAMS;
+    LogPlaces *places = g_malloc0(sizeof(*places) + n * sizeof(places->place[0]));
+
+    places->n_streams = writer->n_streams;
+    for (unsigned i = 0; i < writer->n_streams; i++) {
+        LogStream *stream = writer->streams[i];
+
+        pthread_mutex_lock(&stream->rest_lock);
+        g_assert(stream->resting);
+        close_all(stream);
+        for (int j = 0; j < LOG_SUBSTREAMS; j++) {
+            log_place_of(places, i, j)->block = stream->log[j].sequence;
+            log_place_of(places, i, j)->start = stream->log[j].start;
+        }
+        pthread_mutex_unlock(&stream->rest_lock);
+    }
+    places->mark = log_output_mark(writer->output, writer->n_streams);
+    return places;
+}
+
+bool log_places_wait(LogPlaces *places, GError **error)
+{
+    if (!log_mark_wait(places->mark, error)) {
+        return false;
+    }
+    for (unsigned i = 0; i < places->n_streams * LOG_SUBSTREAMS; i++) {
+        places->place[i].offset = places->mark->size[i];
+    }
+    return true;
+}
+
+void log_places_free(LogPlaces *places)
+{
+    if (places) {
+        log_mark_free(places->mark);
+        g_free(places);
     }
 }
 

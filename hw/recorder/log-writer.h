@@ -54,6 +54,35 @@ bool log_stream_boundary(LogStream *stream);
 void log_stream_rest(LogStream *stream, Position reached);
 void log_stream_resume(LogStream *stream);
 
+/* Where a log goes on. */
+typedef struct LogPlace {
+    uint64_t offset;            /* in its file */
+    uint64_t block;             /* the next one's sequence number */
+    Position start;             /* of that */
+} LogPlace;
+
+/* All logs at one moment; log_place_of() finds one. */
+typedef struct LogPlaces {
+    struct LogMark *mark;
+    unsigned n_streams;
+    LogPlace place[];           /* stream * LOG_SUBSTREAMS + substream */
+} LogPlaces;
+
+/*
+ * All streams rest, and none is resumed meanwhile: what was logged so far lies before these
+ * places, and a MARK says how far each vCPU is.  log_places_wait() returns when that is
+ * written, or cannot be; then offsets are known.  Any thread, before log_writer_free().
+ */
+LogPlaces *log_writer_places(LogWriter *writer);
+bool log_places_wait(LogPlaces *places, GError **error);
+void log_places_free(LogPlaces *places);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(LogPlaces, log_places_free)
+
+static inline LogPlace *log_place_of(LogPlaces *places, unsigned stream, LogSubstream substream)
+{
+    return &places->place[stream * LOG_SUBSTREAMS + substream];
+}
+
 /* How many bytes (before compression) were appended under each account.  Any thread. */
 void log_writer_accounts(LogWriter *writer, uint64_t bytes[LOG_ACCOUNTS]);
 

@@ -187,6 +187,9 @@ void recorder_dma_start(LogStream *log, Processor *processor);
 /* The mode has changed. */
 void recorder_dma_renew_rings(void);
 uint64_t recorder_dma_steps(void);
+/* No device writes memory in between. */
+void recorder_dma_hold(void);
+void recorder_dma_release(void);
 uint64_t recorder_dma_arcs(void);
 
 /*
@@ -195,11 +198,22 @@ uint64_t recorder_dma_arcs(void);
  * still.
  */
 RamImageWriter *checkpoint_save(const char *directory, Error **errp);
-bool checkpoint_load(const char *directory, Error **errp);
+/* What has changed since the last one that was saved, and how much that is. */
+RamImageWriter *checkpoint_save_changes(const char *directory, uint64_t *bytes, Error **errp);
+/* Main memory was written by other means than a vCPU's store. */
+void checkpoint_written(uint64_t offset, uint64_t size);
+/* Checkpoint @number of @names, which are directories of @recording. */
+bool checkpoint_load(const char *recording, char *const *names, unsigned number, Error **errp);
 /* Write main memory as a device would; false if there is none at @offset. */
 bool checkpoint_write_ram(uint64_t offset, const void *bytes, size_t n);
 /* Digest of all guest RAM; to be freed. */
 char *checkpoint_ram_digest(void);
+
+/* checkpoints.c: those that are made while recording, after the first. */
+void recorder_checkpoints_start(const char *directory, Manifest *manifest, LogWriter *writer,
+                                double interval_s);
+/* Waits until the last one is on disk. */
+void recorder_checkpoints_stop(void);
 
 /* session.c */
 void recorder_fail(const char *format, ...) G_GNUC_PRINTF(1, 2);

@@ -339,14 +339,28 @@ static void remove_leftovers(void)
     }
 }
 
-bool recorder_start(const char *directory, uint64_t digest_interval, bool slow_path,
-                    Error **errp)
+static bool check_options(const RecorderOptions *options, Error **errp)
+{
+    if (options->digest_interval == 0) {
+        error_setg(errp, "a digest interval of 0 steps: give at least 1");
+        return false;
+    }
+    /* Each costs a pause. */
+    if (options->checkpoint_interval_s != 0 &&
+        !(options->checkpoint_interval_s >= 0.1 && options->checkpoint_interval_s <= 1e6)) {
+        error_setg(errp, "a checkpoint interval of %g s: give 0.1 to 1000000, or 0 for none",
+                   options->checkpoint_interval_s);
+        return false;
+    }
+    return true;
+}
+
+bool recorder_start(const char *directory, const RecorderOptions *options, Error **errp)
 {
     bool was_running = runstate_is_running();
     bool begun;
 
-    if (digest_interval == 0) {
-        error_setg(errp, "a digest interval of 0 steps: give at least 1");
+    if (!check_options(options, errp)) {
         return false;
     }
     if (recorder_active()) {
@@ -357,8 +371,8 @@ bool recorder_start(const char *directory, uint64_t digest_interval, bool slow_p
         return false;
     }
     session.directory = g_strdup(directory);
-    session.digest_interval = digest_interval;
-    recorder_force_slow_path = slow_path || !tcg_has_recorder_check();
+    session.digest_interval = options->digest_interval;
+    recorder_force_slow_path = options->slow_path || !tcg_has_recorder_check();
     session.manifest = describe_machine();
     if (was_running) {
         vm_stop(RUN_STATE_PAUSED);
@@ -369,6 +383,8 @@ bool recorder_start(const char *directory, uint64_t digest_interval, bool slow_p
             vm_start();
         }
         if (settle(errp)) {
+            recorder_checkpoints_start(session.directory, session.manifest, session.writer,
+                                       options->checkpoint_interval_s);
             return true;
         }
         if (was_running) {
@@ -429,6 +445,7 @@ static void end(const char *reason)
     Manifest *manifest = session.manifest;
     g_autoptr(GError) error = NULL;
 
+    recorder_checkpoints_stop();
     manifest->end = point_new(manifest->n_vcpus);
     run_on_all(end_vcpu, RUN_ON_CPU_HOST_PTR(manifest));
     manifest->arcs += recorder_dma_arcs();

@@ -13,13 +13,20 @@
 #define RECORDER_DIGEST_INTERVAL 1000000
 
 /*
- * Records into @directory, which is new or empty, from now on, with a digest every
- * @digest_interval steps.  A guest that runs is paused for the checkpoint.
- * @slow_path: generated code makes no access to memory by itself.
+ * Records into @directory, which is new or empty, from now on.  A guest that runs is paused
+ * for the checkpoint.
  */
-bool recorder_start(const char *directory, uint64_t digest_interval, bool slow_path,
-                    Error **errp);
+typedef struct RecorderOptions {
+    uint64_t digest_interval;       /* in steps */
+    bool slow_path;                 /* generated code makes no access to memory by itself */
+    double checkpoint_interval_s;   /* 0: no checkpoints but the first */
+} RecorderOptions;
+
+bool recorder_start(const char *directory, const RecorderOptions *options, Error **errp);
 bool recorder_stop(bool pause, Error **errp);
+
+/* Another checkpoint, now: its name, to be freed.  RECORDER_CHECKPOINT is sent when it is on disk. */
+char *recorder_checkpoint(Error **errp);
 
 /* A new directory, or an empty one: nothing else is written to. */
 bool recorder_make_directory(const char *directory, Error **errp);

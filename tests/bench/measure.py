@@ -202,7 +202,8 @@ def keep_recording(name):
 
 FILL = ("mount -t tmpfs -o size=440m none /tmp && "
         "dd if=/dev/urandom of=/tmp/fill bs=1M count=400 2>/dev/null && echo 'filled' && "
-        "sleep 1000")
+        "while dd if=/dev/urandom of=/tmp/fill bs=1M count=20 conv=notrunc 2>/dev/null; "
+        "do sleep 1; done")
 
 
 def pause_of_start(qmp):
@@ -213,13 +214,30 @@ def pause_of_start(qmp):
     pause = -time_of("STOP", qmp) + time_of("RESUME", qmp)
     while "event" in (answer := json.loads(qmp.stream.readline())):
         pass
-    if answer != {"return": {}} or qmp("recorder-stop") != answer:
+    if answer != {"return": {}}:
         raise Failure(f"recorder-start: {answer}")
     return pause
 
 
+def pause_of_checkpoint(qmp):
+    """The same for one more checkpoint, and the MiB that had changed."""
+    time.sleep(1.5)
+    answer = qmp("recorder-checkpoint")
+    if "return" not in answer:
+        raise Failure(f"recorder-checkpoint: {answer}")
+    made = qmp.event("RECORDER_CHECKPOINT")
+    return made["pause"], made["bytes"] / (1 << 20)
+
+
+def pauses_of_recording(qmp):
+    pauses = pause_of_start(qmp), pause_of_checkpoint(qmp)
+    if qmp("recorder-stop") != {"return": {}}:
+        raise Failure("recorder-stop")
+    return pauses
+
+
 def measure_pauses(rounds):
-    """Of a running guest, when its recording starts."""
+    """Of a running guest, when its recording starts, and when a checkpoint is made later."""
     process = subprocess.Popen([*guest_command(1, FILL), "-qmp",
                                 f"unix:{PLACE}/qmp,server=on,wait=on"],
                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
@@ -228,7 +246,7 @@ def measure_pauses(rounds):
         qmp = Qmp(f"{PLACE}/qmp", process)
         for line in process.stdout:
             if line.startswith("filled"):
-                pauses = [pause_of_start(qmp) for _ in range(rounds)]
+                pauses = [pauses_of_recording(qmp) for _ in range(rounds)]
                 qmp.close()
                 return pauses
         raise Failure("the guest ended before its memory was full")

@@ -70,6 +70,47 @@ static void test_round_trip(void)
 }
 
 /* Zero pages cost nothing in the file, and stay untouched in memory. */
+/* What has changed, on top of what was: pages that were written, also with zeros, and no others. */
+static void test_changes(void)
+{
+    for (unsigned round = 0; round < 20; round++) {
+        g_autoptr(Guest) guest = guest_random();
+        g_autoptr(Guest) copy = guest_like(guest);
+        g_autoptr(RamImageWriter) writer = NULL;
+        g_autoptr(GError) error = NULL;
+
+        save(guest, &error);
+        ram_image_load(path, guest_lookup, copy, &error);
+        g_assert_false(ram_image_load_changes(path, guest_lookup, copy, &error));
+        g_assert_error(error, RAM_IMAGE_ERROR, RAM_IMAGE_ERROR_FOREIGN);
+        g_clear_error(&error);
+
+        g_unlink(path);
+        writer = ram_image_create(path, &error);
+        for (unsigned i = 0; i < guest->n_blocks; i++) {
+            uint8_t *host = guest->blocks[i].host;
+            uint64_t size = guest->blocks[i].size;
+            g_autofree uint64_t *changed = g_new0(uint64_t, ram_image_chunks(size) + 1);
+
+            for (unsigned n = size ? g_test_rand_int_range(0, 40) : 0; n > 0; n--) {
+                uint64_t page = (uint32_t)g_test_rand_int() % (size / RAM_IMAGE_PAGE);
+
+                memset(host + page * RAM_IMAGE_PAGE, g_test_rand_int_range(0, 3), RAM_IMAGE_PAGE);
+                changed[page / RAM_IMAGE_CHUNK_PAGES] |= UINT64_C(1) << page % RAM_IMAGE_CHUNK_PAGES;
+            }
+            ram_image_add_changes(writer, guest->blocks[i].name, host, size, changed, &error);
+            g_assert_no_error(error);
+        }
+        ram_image_close(writer, &error);
+        g_assert_no_error(error);
+        ram_image_load_changes(path, guest_lookup, copy, &error);
+        g_assert_no_error(error);
+        g_assert_true(guest_same(guest, copy));
+        g_assert_false(ram_image_load(path, guest_lookup, copy, &error));
+        g_assert_error(error, RAM_IMAGE_ERROR, RAM_IMAGE_ERROR_FOREIGN);
+    }
+}
+
 static void test_zero_pages(void)
 {
     const unsigned n_pages = 4096;
@@ -294,6 +335,7 @@ int main(int argc, char **argv)
     directory = g_dir_make_tmp("reprise-ram-XXXXXX", NULL);
     path = g_build_filename(directory, RAM_IMAGE_FILE, NULL);
     g_test_add_func("/ram-image/round-trip", test_round_trip);
+    g_test_add_func("/ram-image/changes", test_changes);
     g_test_add_func("/ram-image/zero-pages", test_zero_pages);
     g_test_add_func("/ram-image/damage", test_damage);
     g_test_add_func("/ram-image/hostile", test_hostile);

@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * See place.h.  The file is text: lines of words in a fixed order, the last one a checksum of all
+ * before it.  So it is read by formatting what is expected, and taking the numbers.
+ */
+#include "place.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "crc32c.h"
+#include "log-block.h"
+
+G_DEFINE_QUARK(place-error-quark, place_error)
+
+#define TITLE "reprise place 1"
+/* Registers are the most of it, 16 digits and a space each. */
+#define MOST_BYTES (1 << 24)
+
+static LogPlaces *places_new(unsigned n_streams)
+{
+    LogPlaces *places = g_malloc0(sizeof(*places) +
+                                  n_streams * LOG_SUBSTREAMS * sizeof(places->place[0]));
+
+    places->n_streams = n_streams;
+    return places;
+}
+
+Place *place_new(unsigned n_vcpus)
+{
+    Place *place = g_new0(Place, 1);
+
+    place->n_vcpus = n_vcpus;
+    place->point = point_new(n_vcpus);
+    place->stores = g_new0(uint64_t, n_vcpus);
+    place->logged = g_new0(Registers, n_vcpus);
+    return place;
+}
+
+void place_free(Place *place)
+{
+    if (place) {
+        point_free(place->point);
+        log_places_free(place->logs);
+        g_free(place->stores);
+        g_free(place->logged);
+        g_free(place);
+    }
+}
+
+/* --- writing ---------------------------------------------------------------- */
+
+static void put_log(GString *text, const Place *place, unsigned stream, LogSubstream substream)
+{
+    const LogPlace *log = log_place_of(place->logs, stream, substream);
+    g_autofree char *name = NULL;
+
+    if (log_file_exists(place->n_vcpus, stream, substream)) {
+        name = log_file_name(place->n_vcpus, stream, substream);
+        g_string_append_printf(text, "%s offset %" PRIu64 " block %" PRIu64 " start %" PRIu64 "\n",
+                               name, log->offset, log->block, log->start);
+    }
+}
+
+static GString *format(const Place *place)
+{
+    GString *text = g_string_new(TITLE "\n");
+    g_autofree char *point = point_format(place->point);
+
+    g_string_append_printf(text, "point %s\ndma %" PRIu64 "\n", point, place->dma_steps);
+    for (unsigned i = 0; i <= place->n_vcpus; i++) {
+        for (int j = 0; j < LOG_SUBSTREAMS; j++) {
+            put_log(text, place, i, j);
+        }
+    }
+    for (unsigned i = 0; i < place->n_vcpus; i++) {
+        g_string_append_printf(text, "stores %016" PRIx64 "\nregisters", place->stores[i]);
+        for (unsigned j = 0; j < REGISTERS_COUNT; j++) {
+            g_string_append_printf(text, " %" PRIx64, place->logged[i].value[j]);
+        }
+        g_string_append_c(text, '\n');
+    }
+    g_string_append_printf(text, "sum %08x\n", crc32c(0, text->str, text->len));
+    return text;
+}
+
+static int write_file(const char *path, const GString *text)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    int failure = fd < 0 ? errno : 0;
+
+    for (size_t done = 0; !failure && done < text->len;) {
+        ssize_t n = write(fd, text->str + done, text->len - done);
+
+        if (n > 0) {
+            done += n;
+        } else if (n == 0 || errno != EINTR) {
+            failure = n ? errno : EIO;
+        }
+    }
+    if (!failure && fsync(fd) < 0) {
+        failure = errno;
+    }
+    if (fd >= 0 && close(fd) < 0 && !failure) {
+        failure = errno;
+    }
+    return failure;
+}
+
+bool place_save(const Place *place, const char *path, GError **error)
+{
+    g_autoptr(GString) text = format(place);
+    int failure = write_file(path, text);
+
+    if (failure) {
+        g_set_error(error, PLACE_ERROR, PLACE_ERROR_IO, "cannot write %s: %s", path,
+                    g_strerror(failure));
+    }
+    return !failure;
+}
+
+/* --- reading ---------------------------------------------------------------- */
+
+/* The next line, without its end; NULL if there is none. */
+static char *take_line(char **rest)
+{
+    char *line = *rest;
+    char *end = strchr(line, '\n');
+
+    if (!end) {
+        return NULL;
+    }
+    *end = '\0';
+    *rest = end + 1;
+    return line;
+}
+
+static bool take_word(char **rest, const char *word)
+{
+    if (!g_str_has_prefix(*rest, word)) {
+        return false;
+    }
+    *rest += strlen(word);
+    return true;
+}
+
+static bool take_number(char **rest, int base, uint64_t *number)
+{
+    char *end;
+
+    if (!g_ascii_isxdigit(**rest)) {
+        return false;
+    }
+    errno = 0;
+    *number = g_ascii_strtoull(*rest, &end, base);
+    if (errno || end == *rest) {
+        return false;
+    }
+    *rest = end;
+    return true;
+}
+
+static bool take_log(char *line, const char *name, LogPlace *log)
+{
+    return take_word(&line, name) && take_word(&line, " offset ") &&
+           take_number(&line, 10, &log->offset) && take_word(&line, " block ") &&
+           take_number(&line, 10, &log->block) && take_word(&line, " start ") &&
+           take_number(&line, 10, &log->start) && !*line;
+}
+
+static bool take_logs(char **rest, Place *place)
+{
+    for (unsigned i = 0; i <= place->n_vcpus; i++) {
+        for (int j = 0; j < LOG_SUBSTREAMS; j++) {
+            g_autofree char *name = NULL;
+            char *line;
+
+            if (!log_file_exists(place->n_vcpus, i, j)) {
+                continue;
+            }
+            name = log_file_name(place->n_vcpus, i, j);
+            line = take_line(rest);
+            if (!line || !take_log(line, name, log_place_of(place->logs, i, j))) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+static bool take_vcpu(char **rest, Place *place, unsigned vcpu)
+{
+    char *stores = take_line(rest);
+    char *registers = stores ? take_line(rest) : NULL;
+
+    if (!registers || !take_word(&stores, "stores ") ||
+        !take_number(&stores, 16, &place->stores[vcpu]) || *stores ||
+        !take_word(&registers, "registers")) {
+        return false;
+    }
+    for (unsigned i = 0; i < REGISTERS_COUNT; i++) {
+        if (!take_word(&registers, " ") ||
+            !take_number(&registers, 16, &place->logged[vcpu].value[i])) {
+            return false;
+        }
+    }
+    return !*registers;
+}
+
+static bool parse(char *text, Place *place)
+{
+    char *title = take_line(&text);
+    char *point = title ? take_line(&text) : NULL;
+    char *dma = point ? take_line(&text) : NULL;
+
+    if (!dma || !g_str_equal(title, TITLE) || !take_word(&point, "point ") ||
+        !take_word(&dma, "dma ") || !take_number(&dma, 10, &place->dma_steps) || *dma) {
+        return false;
+    }
+    point_free(place->point);
+    place->point = point_parse(point, place->n_vcpus, NULL);
+    if (!place->point || !take_logs(&text, place)) {
+        return false;
+    }
+    for (unsigned i = 0; i < place->n_vcpus; i++) {
+        if (!take_vcpu(&text, place, i)) {
+            return false;
+        }
+    }
+    return !*text;
+}
+
+/* The last line has the checksum of the others, and is cut off. */
+static bool check_sum(char *text, size_t length)
+{
+    char sum[] = "sum 00000000\n";
+    size_t n = strlen(sum);
+
+    if (length < n || strlen(text) != length) {
+        return false;
+    }
+    g_snprintf(sum, sizeof(sum), "sum %08x\n", crc32c(0, text, length - n));
+    if (!g_str_equal(text + length - n, sum)) {
+        return false;
+    }
+    text[length - n] = '\0';
+    return true;
+}
+
+/* What is read may be anything: a directory, a pipe, without end. */
+static char *read_all(const char *path, size_t *length, GError **error)
+{
+    g_autofree char *text = NULL;
+    g_autoptr(GError) failure = NULL;
+
+    if (!g_file_test(path, G_FILE_TEST_IS_REGULAR)) {
+        g_set_error(error, PLACE_ERROR, PLACE_ERROR_IO, "no file %s", path);
+        return NULL;
+    }
+    if (!g_file_get_contents(path, &text, length, &failure)) {
+        g_set_error(error, PLACE_ERROR, PLACE_ERROR_IO, "cannot read %s: %s", path,
+                    failure->message);
+        return NULL;
+    }
+    if (*length > MOST_BYTES) {
+        g_set_error(error, PLACE_ERROR, PLACE_ERROR_DAMAGED, "%s is too large", path);
+        return NULL;
+    }
+    return g_steal_pointer(&text);
+}
+
+Place *place_load(const char *path, unsigned n_vcpus, GError **error)
+{
+    g_autoptr(Place) place = place_new(n_vcpus);
+    size_t length = 0;
+    g_autofree char *text = read_all(path, &length, error);
+
+    place->logs = places_new(n_vcpus + 1);
+    if (!text) {
+        return NULL;
+    }
+    if (!check_sum(text, length) || !parse(text, place)) {
+        g_set_error(error, PLACE_ERROR, PLACE_ERROR_DAMAGED, "%s is damaged", path);
+        return NULL;
+    }
+    return g_steal_pointer(&place);
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Where in a recording a checkpoint lies: what replay must know, beside memory and registers, to
+ * begin there.  docs/log-format.md, "Place", describes the file.
+ */
+#ifndef RECORDER_PLACE_H
+#define RECORDER_PLACE_H
+
+#include "log-writer.h"
+#include "position.h"
+#include "registers.h"
+
+#define PLACE_FILE "place"
+
+typedef struct Place {
+    unsigned n_vcpus;
+    Point *point;
+    uint64_t dma_steps;
+    uint64_t *stores;           /* of each vCPU: digest of its device stores */
+    Registers *logged;          /* of each: those that were logged last */
+    LogPlaces *logs;
+} Place;
+
+Place *place_new(unsigned n_vcpus);
+void place_free(Place *place);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(Place, place_free)
+
+/* Writes the file @path, which is new, and syncs it: the checkpoint is valid then. */
+bool place_save(const Place *place, const char *path, GError **error);
+/* Trusts nothing in it. */
+Place *place_load(const char *path, unsigned n_vcpus, GError **error);
+
+#define PLACE_ERROR place_error_quark()
+GQuark place_error_quark(void);
+
+typedef enum PlaceError {
+    PLACE_ERROR_IO,
+    PLACE_ERROR_DAMAGED,
+} PlaceError;
+
+#endif

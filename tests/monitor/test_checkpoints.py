@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Checkpoints that are made while recording, and replays that begin at them."""
+
+import json
+import os
+import shutil
+import signal
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
+from harness import TOP as SOURCE
+from harness import Qmp, check, emulator_of, run, test, test_each
+from recording import (REPRISE, TOP, console, end, hello, main, place, record, replay, start,
+                       wait_for_console)
+
+MOST_PAUSE_S = 1.0          # the bar is 0.1 on an idle host: make bench measures that
+
+
+def info(directory):
+    return json.loads(run(REPRISE, "info", "--json", directory).stdout)
+
+
+def replays_from(directory, number, recorded, *args):
+    shown, said = replay(directory, "--from", str(number), *args)
+    check("replayed identically" in said, f"from {number}: {said}")
+    check(shown and recorded.endswith(shown), f"from {number}: another end:\n{shown}")
+    return int(said.split(" steps ")[0].split()[-1])
+
+
+@test
+def replay_begins_at_any_checkpoint():
+    """With vCPUs that race, and a disk whose writes to memory lie before and after."""
+    directory, disk = place("regular"), os.path.join(TOP, "disk")
+    with open(disk, "wb") as file:
+        file.truncate(16 << 20)
+    qemu = run(f"{SOURCE}/images/boot", "--arch", "aarch64", "--smp", "2", "--print", "--run",
+               "racey -t 2 -n 50000; dd if=/dev/vda of=/run/x bs=64k count=64 2>/dev/null; "
+               "forkstorm -t 2 -n 15; sha256sum /dev/vda; private -t 2 -n 1").stdout
+    with open(os.path.join(TOP, "command"), "w") as file:
+        print(f"exec {qemu.strip()} -drive file={disk},if=none,id=d,format=raw "
+              "-device virtio-blk-pci,drive=d \"$@\"", file=file)
+    recorded, _ = record(directory, "--checkpoint-interval", "0.3", "--", "/bin/sh", file.name)
+    said = info(directory)
+    points = [[int(at.split(":")[1]) for at in point.split(",")]
+              for point in said["checkpoint_points"]]
+    check(len(points) >= 4 and points[0] == [0, 0], points)
+    check(all(a <= b for one, two in zip(points, points[1:]) for a, b in zip(one, two)), points)
+    last = len(points) - 1
+    steps = [replays_from(directory, i, recorded) for i in (0, 1, last // 2, last)]
+    check(sorted(steps, reverse=True) == steps, steps)
+    replays_from(directory, 2, recorded, "--threads", "single")
+    replays_from(directory, 2, recorded, "--", "-accel", "tcg,thread=multi,tb-size=8")
+    os.remove(disk)
+
+
+@test_each(["max", "cortex-a76"])
+def a_cpu_that_sets_flags_in_page_tables_replays_from_checkpoints(cpu):
+    directory = place("flags")
+    qemu = run(f"{SOURCE}/images/boot", "--arch", "aarch64", "--smp", "1", "--print", "--run",
+               "forkstorm -t 1 -n 40").stdout.replace("cortex-a72,pmu=off", f"{cpu},pmu=off")
+    with open(os.path.join(TOP, "command"), "w") as file:
+        print(f"exec {qemu.strip()} \"$@\"", file=file)
+    recorded, _ = record(directory, "--checkpoint-interval", "0.5", "--", "/bin/sh", file.name)
+    last = len(info(directory)["checkpoints"]) - 1
+    check(last >= 2, "too few checkpoints")
+    for number in (1, last):
+        replays_from(directory, number, recorded)
+
+
+@test
+def a_checkpoint_is_made_when_asked_for():
+    directory, path = place("asked"), os.path.join(TOP, "qmp")
+    process = start("record", "-o", directory, "--smp", "2", "--qmp", path, "--run",
+                    "while :; do date; done")
+    qmp = Qmp(path, process)
+    wait_for_console(b"reprise: begin", process)
+    for number in (1, 2):
+        time.sleep(0.3)
+        check(qmp("recorder-checkpoint") == {"return": {"name": f"checkpoint-{number}"}}, "name")
+        made = qmp.event("RECORDER_CHECKPOINT")
+        check(made["name"] == f"checkpoint-{number}" and made["bytes"] > 0, made)
+        check(made["pause"] < MOST_PAUSE_S, made)
+    qmp("stop")
+    check("return" in qmp("recorder-checkpoint"), "of a paused guest")
+    check(qmp("recorder-stop") == {"return": {}}, "recorder-stop")
+    check("nothing is being recorded" in str(qmp("recorder-checkpoint")), "not recorded")
+    qmp("quit")
+    end(process)
+    qmp.close()
+    recorded = console()
+    check(len(info(directory)["checkpoints"]) == 4, "the last one is missing")
+    for number in (1, 2):
+        replays_from(directory, number, recorded)
+    said = replay(directory, "--from", "3")[1]
+    check("replayed identically" in said, said)
+
+
+@test
+def a_recorder_that_was_killed_replays_from_its_last_checkpoint():
+    directory = place("killed")
+    process = start("record", "-o", directory, "--smp", "2", "--checkpoint-interval", "0.5",
+                    "--run", "while :; do date; done")
+    wait_for_console(b"reprise: begin", process)
+    time.sleep(2.5)
+    os.kill(emulator_of(process), signal.SIGKILL)
+    end(process, 1)
+    recorded = console()
+    last = len(info(directory)["checkpoints"]) - 1
+    check(last >= 2, "too few checkpoints")
+    shown, said = replay(directory, "--from", str(last))
+    check("replayed up to the cut" in said and shown in recorded, said)
+    check(replay(directory)[0].endswith(shown), "another end from the start")
+
+
+# --- bad input --------------------------------------------------------------------
+
+@test
+def a_checkpoint_that_is_not_there_is_refused():
+    said = replay(hello()[0], "--from", "7", status=2)[1]
+    check("has no checkpoint 7" in said and "reprise info" in said, said)
+    said = replay(hello()[0], "--from", "-1", status=2)[1]
+    check("--from is the number of a checkpoint" in said, said)
+
+
+@test_each(["0.01", "-1", "nan"])
+def an_interval_that_makes_no_sense_is_refused(interval):
+    said = record(place("interval"), "--checkpoint-interval", interval, "--run", "true", status=2)[1]
+    check("checkpoint" in said and "interval" in said, said)
+
+
+@test_each(["place", "ram", "cpus"])
+def a_damaged_checkpoint_is_refused(name):
+    directory = place("damaged")
+    if not hasattr(a_damaged_checkpoint_is_refused, "kept"):
+        kept = a_damaged_checkpoint_is_refused.kept = place("to-damage")
+        record(kept, "--checkpoint-interval", "0.5", "--run", "sleep 1")
+    shutil.copytree(a_damaged_checkpoint_is_refused.kept, directory)
+    path = os.path.join(directory, "checkpoint-1", name)
+    os.truncate(path, os.path.getsize(path) // 2)
+    said = replay(directory, "--from", "1", status=2)[1]
+    check(path in said, said)
+    check("replayed identically" in replay(directory)[1], "the start is not damaged")
+
+
+main()

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Places in a recording: what is read from one on is what was logged after it; the file that
+ * says where it is comes back as it was, and not at all if anything was changed.
+ */
+#include <glib.h>
+#include <glib/gstdio.h>
+#include <string.h>
+
+#include "hw/recorder/crc32c.h"
+#include "hw/recorder/place.h"
+#include "replay/log-reader.h"
+
+#define VCPUS 2
+
+static char *directory;
+static char *path;
+
+/* --- logs ------------------------------------------------------------------------ */
+
+static void log_some(LogStream *stream, Position *position, unsigned n)
+{
+    log_stream_resume(stream);
+    for (unsigned i = 0; i < n; i++) {
+        log_event(stream, LOG_EVENT_WAKE, *position);
+        log_event(stream, LOG_EVENT_SYSREG, *position, (uint64_t)i);
+        *position += g_test_rand_int_range(1, 1000);
+    }
+    log_stream_rest(stream, *position);
+}
+
+static void check_from(LogPlaces *places, LogSubstream substream, unsigned vcpu, unsigned n,
+                       Position first)
+{
+    g_autoptr(GError) error = NULL;
+    g_autoptr(LogReader) reader =
+        log_reader_open_at(directory, VCPUS, vcpu, substream,
+                           log_place_of(places, vcpu, substream), &error);
+    LogEvent event;
+    unsigned seen = 0;
+
+    g_assert_no_error(error);
+    while (log_reader_next(reader, &event, &error) == LOG_READER_EVENT) {
+        if (event.kind == LOG_EVENT_MARK) {
+            continue;
+        }
+        g_assert_true(seen || event.position == first);
+        seen++;
+    }
+    g_assert_no_error(error);
+    g_assert_false(log_reader_cut_off(reader));
+    g_assert_cmpuint(seen, ==, n);
+}
+
+static void test_logs(void)
+{
+    g_autoptr(GError) error = NULL;
+    g_autoptr(LogWriter) writer = log_writer_new(directory, VCPUS, &error);
+    g_autoptr(LogPlaces) places = NULL;
+    Position position[VCPUS] = { 0 }, first[VCPUS];
+    const unsigned before[VCPUS] = { 30000, 0 }, after[VCPUS] = { 5, 20000 };
+
+    g_assert_no_error(error);
+    for (unsigned i = 0; i <= VCPUS; i++) {
+        log_stream_rest(log_writer_stream(writer, i), 0);
+    }
+    for (unsigned i = 0; i < VCPUS; i++) {
+        log_some(log_writer_stream(writer, i), &position[i], before[i]);
+        first[i] = position[i];
+    }
+    places = log_writer_places(writer);
+    for (unsigned i = 0; i < VCPUS; i++) {
+        log_some(log_writer_stream(writer, i), &position[i], after[i]);
+    }
+    log_places_wait(places, &error);
+    g_assert_no_error(error);
+    log_writer_finish(writer, &error);
+    g_assert_no_error(error);
+    for (unsigned i = 0; i < VCPUS; i++) {
+        check_from(places, LOG_ORDER, i, after[i], first[i]);
+        check_from(places, LOG_DATA, i, after[i], first[i]);
+    }
+}
+
+/* --- the file ---------------------------------------------------------------------- */
+
+static Place *random_place(unsigned n_vcpus)
+{
+    Place *place = place_new(n_vcpus);
+    unsigned n = (n_vcpus + 1) * LOG_SUBSTREAMS;
+
+    place->logs = g_malloc0(sizeof(*place->logs) + n * sizeof(place->logs->place[0]));
+    place->logs->n_streams = n_vcpus + 1;
+    place->dma_steps = g_test_rand_int();
+    for (unsigned i = 0; i < n - 1; i++) {          /* DMA has no data log */
+        place->logs->place[i] = (LogPlace) { g_test_rand_int(), g_test_rand_int(), i };
+    }
+    for (unsigned i = 0; i < n_vcpus; i++) {
+        place->point->at[i] = g_test_rand_int();
+        place->stores[i] = UINT64_MAX - i;
+        for (unsigned j = 0; j < REGISTERS_COUNT; j++) {
+            place->logged[i].value[j] = (uint64_t)g_test_rand_int() << j % 33;
+        }
+    }
+    return place;
+}
+
+static void save(const Place *place)
+{
+    g_autoptr(GError) error = NULL;
+
+    g_unlink(path);
+    place_save(place, path, &error);
+    g_assert_no_error(error);
+}
+
+static void test_round_trip(void)
+{
+    for (unsigned n = 1; n <= 4; n++) {
+        g_autoptr(GError) error = NULL;
+        g_autoptr(Place) place = random_place(n);
+        g_autoptr(Place) loaded = NULL;
+
+        save(place);
+        loaded = place_load(path, n, &error);
+        g_assert_no_error(error);
+        g_assert_cmpuint(loaded->dma_steps, ==, place->dma_steps);
+        g_assert_cmpmem(loaded->point->at, n * sizeof(Position), place->point->at,
+                        n * sizeof(Position));
+        g_assert_cmpmem(loaded->stores, n * sizeof(uint64_t), place->stores, n * sizeof(uint64_t));
+        g_assert_cmpmem(loaded->logged, n * sizeof(Registers), place->logged,
+                        n * sizeof(Registers));
+        g_assert_cmpmem(loaded->logs->place, (n + 1) * LOG_SUBSTREAMS * sizeof(LogPlace),
+                        place->logs->place, (n + 1) * LOG_SUBSTREAMS * sizeof(LogPlace));
+    }
+}
+
+static void refuse(const char *text, size_t length, unsigned n_vcpus)
+{
+    g_autoptr(GError) error = NULL;
+
+    /* Thousands of times: not synced. */
+    g_file_set_contents_full(path, text, length, G_FILE_SET_CONTENTS_NONE, 0644, &error);
+    g_assert_no_error(error);
+    g_assert_null(place_load(path, n_vcpus, &error));
+    g_assert_error(error, PLACE_ERROR, PLACE_ERROR_DAMAGED);
+}
+
+static void test_damage(void)
+{
+    g_autoptr(Place) place = random_place(2);
+    g_autofree char *text = NULL;
+    size_t length;
+
+    save(place);
+    g_assert_true(g_file_get_contents(path, &text, &length, NULL));
+    for (unsigned i = 0; i < 2000; i++) {
+        size_t at = g_test_rand_int_range(0, length);
+        char was = text[at];
+
+        text[at] ^= 1 << g_test_rand_int_range(0, 8);
+        refuse(text, length, 2);
+        text[at] = was;
+        refuse(text, at, 2);
+    }
+    refuse(text, length, 1);
+    refuse(text, length, 3);
+}
+
+/* Right checksums, wrong contents. */
+static void test_hostile(void)
+{
+    static const struct { const char *from, *to; } changes[] = {
+        { "reprise place 1", "reprise place 2" },
+        { "point 0:", "point 1:" },
+        { "dma ", "dma -" },
+        { "dma ", "dma 99999999999999999999" },
+        { "vcpu-0.order offset ", "vcpu-1.order offset " },
+        { " block ", " block  " },
+        { " start ", " start x" },
+        { "stores ", "stores g" },
+        { "registers ", "registers 1 " },
+    };
+    g_autoptr(Place) place = random_place(2);
+    g_autofree char *text = NULL;
+
+    save(place);
+    g_assert_true(g_file_get_contents(path, &text, NULL, NULL));
+    *strstr(text, "sum ") = '\0';
+    for (unsigned i = 0; i < G_N_ELEMENTS(changes); i++) {
+        g_autoptr(GString) changed = g_string_new(text);
+
+        g_assert_cmpuint(g_string_replace(changed, changes[i].from, changes[i].to, 1), ==, 1);
+        g_string_append_printf(changed, "sum %08x\n", crc32c(0, changed->str, changed->len));
+        refuse(changed->str, changed->len, 2);
+    }
+}
+
+static void test_missing(void)
+{
+    g_autoptr(GError) error = NULL;
+
+    g_unlink(path);
+    g_assert_null(place_load(path, 1, &error));
+    g_assert_error(error, PLACE_ERROR, PLACE_ERROR_IO);
+    g_clear_error(&error);
+    g_assert_null(place_load(directory, 1, &error));
+    g_assert_error(error, PLACE_ERROR, PLACE_ERROR_IO);
+}
+
+int main(int argc, char **argv)
+{
+    int status;
+
+    g_test_init(&argc, &argv, NULL);
+    directory = g_dir_make_tmp("test-place-XXXXXX", NULL);
+    path = g_build_filename(directory, PLACE_FILE, NULL);
+    g_test_add_func("/place/logs", test_logs);
+    g_test_add_func("/place/round-trip", test_round_trip);
+    g_test_add_func("/place/damage", test_damage);
+    g_test_add_func("/place/hostile", test_hostile);
+    g_test_add_func("/place/missing", test_missing);
+    status = g_test_run();
+    if (status == 0) {
+        g_autofree char *command = g_strdup_printf("rm -r %s", directory);
+
+        g_assert_cmpint(system(command), ==, 0);
+    }
+    g_free(directory);
+    g_free(path);
+    return status;
+}
