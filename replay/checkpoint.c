@@ -2,7 +2,8 @@
 /*
  * The state of a stopped machine in a directory of its own: `ram`, main memory;
  * `cpus`, the registers of each vCPU; `devices`, everything else that QEMU would
- * migrate, for the day on which a recording goes live again.
+ * migrate, for the day on which a recording goes live again; `sums`, checksums of
+ * these two.
  *
  * Neither translations nor code are part of it: they are coherent copies, and
  * replay makes them anew.
@@ -25,6 +26,7 @@
 #include "qapi/error.h"
 
 #include "hw/recorder/recorder-internal.h"
+#include "replay/checkpoint-sums.h"
 #include "replay/ram-digest.h"
 
 typedef int StateFn(QEMUFile *file);
@@ -186,6 +188,29 @@ static int load_cpus(QEMUFile *file)
     return 0;
 }
 
+static bool save_sums(const char *directory, const char *const *names, Error **errp)
+{
+    g_autoptr(GError) error = NULL;
+
+    if (!checkpoint_sums_save(directory, names, &error)) {
+        error_setg(errp, "%s", error->message);
+        return false;
+    }
+    return true;
+}
+
+/* QEMU loads some damaged registers without a word. */
+static bool check_sums(const char *directory, Error **errp)
+{
+    g_autoptr(GError) error = NULL;
+
+    if (!checkpoint_sums_check(directory, &error)) {
+        error_setg(errp, "%s", error->message);
+        return false;
+    }
+    return true;
+}
+
 /* --- all of it -------------------------------------------------------------- */
 
 static bool make_directory(const char *directory, Error **errp)
@@ -199,11 +224,13 @@ static bool make_directory(const char *directory, Error **errp)
 
 RamImageWriter *checkpoint_save(const char *directory, Error **errp)
 {
+    static const char *const names[] = { CHECKPOINT_CPUS, CHECKPOINT_DEVICES, NULL };
     uint64_t n_changed;
 
     if (!make_directory(directory, errp) ||
-        !with_file(directory, "cpus", true, save_cpus, errp) ||
-        !with_file(directory, "devices", true, qemu_save_device_state, errp)) {
+        !with_file(directory, CHECKPOINT_CPUS, true, save_cpus, errp) ||
+        !with_file(directory, CHECKPOINT_DEVICES, true, qemu_save_device_state, errp) ||
+        !save_sums(directory, names, errp)) {
         return NULL;
     }
     g_free(take_changes(&n_changed));
@@ -212,11 +239,13 @@ RamImageWriter *checkpoint_save(const char *directory, Error **errp)
 
 RamImageWriter *checkpoint_save_changes(const char *directory, uint64_t *bytes, Error **errp)
 {
+    static const char *const names[] = { CHECKPOINT_CPUS, NULL };
     g_autofree uint64_t *changed = NULL;
     uint64_t n_changed;
 
     if (!make_directory(directory, errp) ||
-        !with_file(directory, "cpus", true, save_cpus, errp)) {
+        !with_file(directory, CHECKPOINT_CPUS, true, save_cpus, errp) ||
+        !save_sums(directory, names, errp)) {
         return NULL;
     }
     changed = take_changes(&n_changed);
@@ -235,7 +264,7 @@ bool checkpoint_load(const char *recording, char *const *names, unsigned number,
             return false;
         }
     }
-    return with_file(last, "cpus", false, load_cpus, errp);
+    return check_sums(last, errp) && with_file(last, CHECKPOINT_CPUS, false, load_cpus, errp);
 }
 
 bool checkpoint_write_ram(uint64_t offset, const void *bytes, size_t n)

@@ -47,6 +47,16 @@ static inline const char *text_or_empty(const char *text)
  */
 bool manifest_valid(const Manifest *manifest, GError **error);
 
+/*
+ * Its last line, over all bytes before that line.  Digits are 0-9a-f, so that
+ * no bit of the line can be changed unnoticed either.
+ */
+#define MANIFEST_SUM_KEY    "crc32c="
+#define MANIFEST_SUM_DIGITS 8
+#define MANIFEST_SUM_LINE   (sizeof(MANIFEST_SUM_KEY) - 1 + MANIFEST_SUM_DIGITS + 1)
+/* Manifests of earlier versions have none. */
+#define MANIFEST_SUM_SINCE  3
+
 /* Sets @error to "bad manifest: ..." and returns false. */
 G_GNUC_PRINTF(2, 3)
 bool manifest_invalid(GError **error, const char *format, ...);

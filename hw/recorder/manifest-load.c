@@ -11,9 +11,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "crc32c.h"
 #include "log-format.h"
 
 static bool foreign(GError **error, const char *path, const char *why)
@@ -50,8 +52,31 @@ static bool read_some(int fd, const char *path, GString *text, GError **error)
     }
 }
 
+typedef enum Sum {
+    SUM_MISSING,
+    SUM_RIGHT,
+    SUM_WRONG,
+} Sum;
+
+static Sum check_sum(const GString *text)
+{
+    g_autofree char *right = NULL;
+    const char *line;
+
+    if (text->len <= MANIFEST_SUM_LINE) {
+        return SUM_MISSING;
+    }
+    line = text->str + text->len - MANIFEST_SUM_LINE;
+    if (!g_str_has_prefix(line, MANIFEST_SUM_KEY) || line[-1] != '\n') {
+        return SUM_MISSING;
+    }
+    right = g_strdup_printf(MANIFEST_SUM_KEY "%0*x\n", MANIFEST_SUM_DIGITS,
+                            crc32c(0, text->str, line - text->str));
+    return g_str_equal(line, right) ? SUM_RIGHT : SUM_WRONG;
+}
+
 /* The bytes of the manifest, as a key file. */
-static GKeyFile *read_keys(const char *directory, GError **error)
+static GKeyFile *read_keys(const char *directory, Sum *sum, GError **error)
 {
     g_autofree char *path = g_build_filename(directory, MANIFEST_FILE, NULL);
     g_autoptr(GString) text = g_string_new(NULL);
@@ -72,6 +97,13 @@ static GKeyFile *read_keys(const char *directory, GError **error)
     ok = read_some(fd, path, text, error);
     close(fd);
     if (!ok) {
+        return NULL;
+    }
+    /* Before all else: no other message about a damaged file would be true. */
+    *sum = check_sum(text);
+    if (*sum == SUM_WRONG) {
+        g_set_error(error, MANIFEST_ERROR, MANIFEST_ERROR_INVALID,
+                    "%s: wrong checksum: it is damaged, or was changed by hand", path);
         return NULL;
     }
     /* glib's own message would quote whatever is in the file. */
@@ -221,7 +253,7 @@ static bool load_end(Manifest *manifest, GKeyFile *keys, GError **error)
            get_number(keys, "end", "arcs", UINT64_MAX, &manifest->arcs, error);
 }
 
-static Manifest *from_keys(GKeyFile *keys, GError **error)
+static Manifest *from_keys(GKeyFile *keys, Sum sum, GError **error)
 {
     g_autoptr(Manifest) manifest = NULL;
     g_auto(GStrv) checkpoints = NULL;
@@ -229,8 +261,14 @@ static Manifest *from_keys(GKeyFile *keys, GError **error)
 
     /* The version first: all else may have another meaning in a later one. */
     if (!get_number(keys, "reprise", "log-version", UINT_MAX, &log_version, error) ||
-        !understood(keys, log_version, error) ||
-        !get_number(keys, "machine", "vcpus", RECORDER_MAX_VCPUS, &n_vcpus, error)) {
+        !understood(keys, log_version, error)) {
+        return NULL;
+    }
+    if (sum == SUM_MISSING && log_version >= MANIFEST_SUM_SINCE) {
+        manifest_invalid(error, "it does not end with its checksum: it is damaged or cut off");
+        return NULL;
+    }
+    if (!get_number(keys, "machine", "vcpus", RECORDER_MAX_VCPUS, &n_vcpus, error)) {
         return NULL;
     }
     manifest = manifest_new(n_vcpus);
@@ -266,13 +304,14 @@ static Manifest *from_keys(GKeyFile *keys, GError **error)
 
 Manifest *manifest_load(const char *directory, GError **error)
 {
-    g_autoptr(GKeyFile) keys = read_keys(directory, error);
+    Sum sum;
+    g_autoptr(GKeyFile) keys = read_keys(directory, &sum, error);
     Manifest *manifest;
 
     if (!keys) {
         return NULL;
     }
-    manifest = from_keys(keys, error);
+    manifest = from_keys(keys, sum, error);
     if (!manifest) {
         g_prefix_error(error, "%s: ", directory);
     }

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "crc32c.h"
 #include "log-format.h"
 #include "version.h"
 
@@ -90,6 +91,18 @@ static void set_numbers(GKeyFile *keys, const char *key, bool hex,
     g_key_file_set_string(keys, "end", key, text->str);
 }
 
+/* Takes @text, and adds the last line. */
+static char *add_sum(char *text, size_t *length)
+{
+    g_autofree char *taken = text;
+    g_autofree char *summed = g_strconcat(text, "\n[checksum]\n", NULL);
+    char *all = g_strdup_printf("%s" MANIFEST_SUM_KEY "%0*x\n", summed, MANIFEST_SUM_DIGITS,
+                                crc32c(0, summed, strlen(summed)));
+
+    *length = strlen(all);
+    return all;
+}
+
 static char *manifest_format(const Manifest *manifest, size_t *length)
 {
     g_autoptr(GKeyFile) keys = g_key_file_new();
@@ -122,7 +135,7 @@ static char *manifest_format(const Manifest *manifest, size_t *length)
     g_key_file_set_string_list(keys, "checkpoints", "names",
                                (const char *const *)manifest->checkpoints->pdata,
                                manifest->checkpoints->len);
-    return g_key_file_to_data(keys, length, NULL);
+    return add_sum(g_key_file_to_data(keys, NULL, NULL), length);
 }
 
 static bool write_all(int fd, const char *bytes, size_t n)

@@ -319,8 +319,8 @@ static void detach(void)
 static void remove_leftovers(void)
 {
     static const char *const files[] = {
-        "checkpoint-0/cpus", "checkpoint-0/devices", "checkpoint-0/ram", "checkpoint-0",
-        "dma.order", "manifest",
+        "checkpoint-0/cpus", "checkpoint-0/devices", "checkpoint-0/sums", "checkpoint-0/ram",
+        "checkpoint-0", "dma.order", "manifest",
     };
 
     g_clear_pointer(&session.ram, ram_image_writer_free);

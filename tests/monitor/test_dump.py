@@ -10,21 +10,17 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
+import checksum
 from harness import BIN, check, main, one_line, run, test
 
 REPRISE = os.path.join(BIN, "reprise")
-LOG_VERSION = 2
+LOG_VERSION = 3
 ORDER, DATA = 0, 1
 WAIT, INTERRUPT, WAKE, DMA_WRITE, LOAD = 0, 1, 2, 7, 9
 
 
 def crc32c(data):
-    crc = 0xffffffff
-    for byte in data:
-        crc ^= byte
-        for _ in range(8):
-            crc = crc >> 1 ^ (0x82f63b78 if crc & 1 else 0)
-    return struct.pack("<I", crc ^ 0xffffffff)
+    return struct.pack("<I", checksum.crc32c(data))
 
 
 def unsigned(value):

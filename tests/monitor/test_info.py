@@ -9,6 +9,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
+from checksum import change_manifest
 from harness import BIN, BUILD, check, main, one_line, run, test, test_each
 
 REPRISE = os.path.join(BIN, "reprise")
@@ -41,6 +42,8 @@ def json_says_everything():
     with recording() as directory:
         said = info(directory)
         stored = size(directory)
+        with open(os.path.join(directory, "checkpoint-0/sums")) as file:
+            sums = file.read()
     expected = {
         "directory": directory, "complete": True, "replayable": True, "vcpus": 2,
         "end_reason": 'a "test" \\ ended', "end_point": "0:10000,1:10001", "seconds": 1.25,
@@ -62,7 +65,7 @@ def json_says_everything():
         check(sizes["total"][which] == sum(sizes[kind][which] for kind in KINDS), sizes)
     check(all(sizes[kind]["raw"] > 0 for kind in KINDS), sizes)
     check(sizes["total"]["stored"] == stored, f"{sizes}, but {stored} bytes of files")
-    check(sizes["checkpoint"]["raw"] == (1 << 20) + len("devices"), sizes)
+    check(sizes["checkpoint"]["raw"] == (1 << 20) + len("registersdevices") + len(sums), sizes)
 
 
 @test
@@ -98,12 +101,7 @@ def a_log_that_was_cut_off_makes_it_incomplete():
 @test
 def another_patch_level_is_shown_and_not_replayable():
     with recording() as directory:
-        path = os.path.join(directory, "manifest")
-        lines = open(path).read().splitlines()
-        with open(path, "w") as manifest:
-            for line in lines:
-                print("patch-level=0123" if line.startswith("patch-level") else line,
-                      file=manifest)
+        change_manifest(directory, "patch-level", "0123")
         said = info(directory)
         text = run(REPRISE, "info", directory).stdout
     check(said["replayable"] is False and said["patch_level"] == "0123", said)

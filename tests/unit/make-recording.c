@@ -11,6 +11,7 @@
 
 #include "hw/recorder/log-writer.h"
 #include "hw/recorder/manifest.h"
+#include "replay/checkpoint-sums.h"
 #include "replay/ram-digest.h"
 #include "replay/ram-image.h"
 
@@ -30,7 +31,9 @@ static char *write_checkpoint(const char *directory, const char *name)
 {
     g_autofree char *checkpoint = g_build_filename(directory, name, NULL);
     g_autofree char *path = g_build_filename(checkpoint, RAM_IMAGE_FILE, NULL);
-    g_autofree char *devices = g_build_filename(checkpoint, "devices", NULL);
+    g_autofree char *cpus = g_build_filename(checkpoint, CHECKPOINT_CPUS, NULL);
+    g_autofree char *devices = g_build_filename(checkpoint, CHECKPOINT_DEVICES, NULL);
+    const char *const summed[] = { CHECKPOINT_CPUS, CHECKPOINT_DEVICES, NULL };
     g_autofree uint8_t *ram = g_malloc0(RAM_SIZE);
     g_autoptr(RamImageWriter) writer = NULL;
     GError *error = NULL;
@@ -41,7 +44,9 @@ static char *write_checkpoint(const char *directory, const char *name)
     writer = ram_image_create(path, &error);
     check(writer && ram_image_add_block(writer, "ram", ram, RAM_SIZE, &error) &&
           ram_image_close(writer, &error), error);
+    check(g_file_set_contents(cpus, "registers", -1, &error), error);
     check(g_file_set_contents(devices, "devices", -1, &error), error);
+    check(checkpoint_sums_save(checkpoint, summed, &error), error);
     ram_digest_init(&digest);
     ram_digest_add_block(&digest, "ram", ram, RAM_SIZE);
     return ram_digest_format(&digest);

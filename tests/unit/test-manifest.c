@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "hw/recorder/crc32c.h"
 #include "hw/recorder/log-format.h"
 #include "hw/recorder/manifest.h"
 #include "hw/recorder/version.h"
@@ -94,6 +95,22 @@ static Manifest *ended(unsigned n_vcpus)
     return manifest;
 }
 
+#define SUM "\n[checksum]\n"
+
+/* @text with a right checksum, whatever else is wrong with it. */
+static char *summed(const char *text)
+{
+    g_autofree char *content = g_strdup(text);
+    g_autofree char *start = NULL;
+    char *sum = strstr(content, SUM);
+
+    if (sum) {
+        *sum = '\0';
+    }
+    start = g_strconcat(content, SUM, NULL);
+    return g_strdup_printf("%scrc32c=%08x\n", start, crc32c(0, start, strlen(start)));
+}
+
 static char *saved_text(const Manifest *manifest)
 {
     g_autoptr(GError) error = NULL;
@@ -123,6 +140,16 @@ static void test_round_trip(void)
     }
 }
 
+static void write_manifest(const char *text, size_t length)
+{
+    FILE *file;
+
+    g_unlink(path);     /* some file systems sync what is replaced */
+    file = fopen(path, "wb");
+    g_assert_cmpuint(fwrite(text, 1, length, file), ==, length);
+    fclose(file);
+}
+
 static void expect_refused(const char *text, ssize_t length, int code, const char *word)
 {
     g_autoptr(GError) error = NULL;
@@ -135,14 +162,16 @@ static void expect_refused(const char *text, ssize_t length, int code, const cha
     }
 }
 
-/* @text with what one pattern matches replaced, which must be there. */
+/* @text with what one pattern matches replaced, which must be there, and summed again. */
 static char *edited(const char *text, const char *pattern, const char *replacement)
 {
     g_autoptr(GRegex) regex = g_regex_new(pattern, G_REGEX_MULTILINE, 0, NULL);
+    g_autofree char *changed = NULL;
 
     g_assert_nonnull(regex);
     g_assert_true(g_regex_match(regex, text, 0, NULL));
-    return g_regex_replace_literal(regex, text, -1, 0, replacement, 0, NULL);
+    changed = g_regex_replace_literal(regex, text, -1, 0, replacement, 0, NULL);
+    return summed(changed);
 }
 
 static void test_refusals(void)
@@ -219,12 +248,15 @@ static void test_keys(void)
 {
     g_autoptr(Manifest) manifest = ended(2);
     g_autofree char *text = saved_text(manifest);
-    g_autofree char *more = g_strconcat(text, "[end]\nbeer=free\n[later]\nx=y\n", NULL);
-    g_auto(GStrv) lines = g_strsplit(text, "\n", -1);
+    g_autofree char *content = g_strndup(text, strstr(text, SUM) - text);
+    g_autofree char *longer = g_strconcat(content, "\n[end]\nbeer=free\n[later]\nx=y\n", NULL);
+    g_autofree char *more = summed(longer);
+    g_auto(GStrv) lines = g_strsplit(content, "\n", -1);
     g_autoptr(GError) error = NULL;
     g_autoptr(Manifest) loaded = NULL;
 
     for (unsigned i = 0; lines[i]; i++) {
+        g_autofree char *rest = NULL;
         g_autofree char *kept = NULL;
         g_autofree char *word = NULL;
         g_autoptr(GError) refusal = NULL;
@@ -236,7 +268,8 @@ static void test_keys(void)
             continue;
         }
         lines[i] = "";
-        kept = g_strjoinv("\n", lines);
+        rest = g_strjoinv("\n", lines);
+        kept = summed(rest);
         lines[i] = line;
         g_assert_true(g_file_set_contents(path, kept, -1, NULL));
         none = manifest_load(directory, &refusal);
@@ -251,6 +284,44 @@ static void test_keys(void)
     loaded = manifest_load(directory, &error);
     g_assert_no_error(error);
     assert_same(manifest, loaded);
+}
+
+/* Every single bit counts, and every byte. */
+static void test_checksum(void)
+{
+    g_autoptr(Manifest) manifest = ended(2);
+    g_autofree char *text = saved_text(manifest);
+    g_autofree char *without = g_strndup(text, strstr(text, SUM) - text);
+    g_autoptr(GRegex) version = g_regex_new("log-version=\\d+", 0, 0, NULL);
+    g_autofree char *old = NULL;
+    size_t length = strlen(text);
+
+    for (size_t bit = 0; bit < length * 8; bit++) {
+        g_autoptr(GError) error = NULL;
+
+        text[bit / 8] ^= 1 << bit % 8;
+        write_manifest(text, length);
+        g_assert_null(manifest_load(directory, &error));
+        g_assert_nonnull(error);
+        text[bit / 8] ^= 1 << bit % 8;
+    }
+    for (size_t kept = 0; kept < length; kept++) {
+        g_autoptr(GError) error = NULL;
+
+        write_manifest(text, kept);
+        g_assert_null(manifest_load(directory, &error));
+        g_assert_nonnull(error);
+    }
+    text[length / 2] ^= 1;
+    expect_refused(text, -1, MANIFEST_ERROR_INVALID, "checksum");
+    expect_refused(without, -1, MANIFEST_ERROR_INVALID, "checksum");
+    /* One from before there were checksums is another version, and not damaged. */
+    old = g_regex_replace_literal(version, without, -1, 0, "log-version=2", 0, NULL);
+    write_manifest(old, strlen(old));
+    g_clear_pointer(&manifest, manifest_free);
+    manifest = manifest_load(directory, NULL);
+    g_assert_nonnull(manifest);
+    g_assert_false(manifest_check_replayable(manifest, NULL));
 }
 
 static void test_other_build(void)
@@ -330,15 +401,18 @@ static void test_fuzz(void)
         size_t kept = g_test_rand_bit() ? length : (size_t)g_test_rand_int_range(0, length);
         g_autoptr(GError) error = NULL;
         g_autoptr(Manifest) loaded = NULL;
-        FILE *file;
+        g_autofree char *again = NULL;
 
         for (int flips = g_test_rand_int_range(0, 4); flips > 0; flips--) {
             bad[g_test_rand_int_range(0, length)] ^= 1 << g_test_rand_int_range(0, 8);
         }
-        g_unlink(path);     /* some file systems sync what is replaced */
-        file = fopen(path, "wb");
-        g_assert_cmpuint(fwrite(bad, 1, kept, file), ==, kept);
-        fclose(file);
+        if (g_test_rand_bit()) {
+            bad[kept - (kept == length)] = '\0';
+            again = summed(bad);
+            write_manifest(again, strlen(again));
+        } else {
+            write_manifest(bad, kept);
+        }
         loaded = manifest_load(directory, &error);
         g_assert_true(!loaded == !!error);
         if (error && strchr(error->message, '\n')) {
@@ -357,6 +431,7 @@ int main(int argc, char **argv)
     g_test_add_func("/manifest/round-trip", test_round_trip);
     g_test_add_func("/manifest/refusals", test_refusals);
     g_test_add_func("/manifest/keys", test_keys);
+    g_test_add_func("/manifest/checksum", test_checksum);
     g_test_add_func("/manifest/other-build", test_other_build);
     g_test_add_func("/manifest/no-file", test_no_file);
     g_test_add_func("/manifest/save-refusals", test_save_refusals);

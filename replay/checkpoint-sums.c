@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The file `sums` of a checkpoint; docs/log-format.md, "Checkpoints".
+ *
+ * It may be damaged or hostile: it is short, names no file outside of its
+ * directory, and has one form, so that the smallest change is noticed.
+ */
+#include "checkpoint-sums.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "hw/recorder/crc32c.h"
+
+#define MAX_BYTES   4096        /* of the file */
+#define SUM_KEY     "crc32c="
+#define SUM_LINE    (strlen(SUM_KEY) + 8 + 1)
+
+G_DEFINE_QUARK(checkpoint-sums-error-quark, checkpoint_sums_error)
+
+typedef struct Sum {
+    uint64_t size;
+    uint32_t crc;
+} Sum;
+
+static bool io_error(GError **error, const char *verb, const char *path)
+{
+    g_set_error(error, G_FILE_ERROR, g_file_error_from_errno(errno), "cannot %s %s: %s", verb,
+                path, g_strerror(errno));
+    return false;
+}
+
+static bool damaged(GError **error, const char *path, const char *what)
+{
+    g_set_error(error, CHECKPOINT_SUMS_ERROR, CHECKPOINT_SUMS_ERROR_DAMAGED, "%s: %s", path, what);
+    return false;
+}
+
+/* Not to hang when somebody left a FIFO there. */
+static int open_regular(const char *path, GError **error)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    struct stat st;
+
+    if (fd < 0 || fstat(fd, &st) < 0) {
+        io_error(error, "open", path);
+    } else if (!S_ISREG(st.st_mode)) {
+        damaged(error, path, "not a regular file");
+    } else {
+        return fd;
+    }
+    if (fd >= 0) {
+        close(fd);
+    }
+    return -1;
+}
+
+static bool sum_file(const char *path, Sum *sum, GError **error)
+{
+    int fd = open_regular(path, error);
+    char piece[16384];
+    ssize_t got = -1;
+
+    if (fd < 0) {
+        return false;
+    }
+    *sum = (Sum) { 0 };
+    do {
+        got = read(fd, piece, sizeof(piece));
+        if (got > 0) {
+            sum->size += got;
+            sum->crc = crc32c(sum->crc, piece, got);
+        }
+    } while (got > 0 || (got < 0 && errno == EINTR));
+    if (got < 0) {
+        io_error(error, "read", path);
+    }
+    close(fd);
+    return got == 0;
+}
+
+/* --- writing ------------------------------------------------------------------ */
+
+static void add_line(GString *text, const char *name, const Sum *sum)
+{
+    g_string_append_printf(text, "%s %" PRIu64 " %08" PRIx32 "\n", name, sum->size, sum->crc);
+}
+
+static void add_last_line(GString *text)
+{
+    g_string_append_printf(text, SUM_KEY "%08" PRIx32 "\n", crc32c(0, text->str, text->len));
+}
+
+static bool create(const char *path, const GString *text, GError **error)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    bool ok;
+
+    if (fd < 0) {
+        return io_error(error, "create", path);
+    }
+    errno = EIO;        /* of a short write */
+    ok = write(fd, text->str, text->len) == (ssize_t)text->len;
+    if (!ok) {
+        io_error(error, "write", path);
+    }
+    if (close(fd) < 0 && ok) {
+        ok = io_error(error, "write", path);
+    }
+    return ok;
+}
+
+bool checkpoint_sums_save(const char *directory, const char *const *names, GError **error)
+{
+    g_autofree char *path = g_build_filename(directory, CHECKPOINT_SUMS, NULL);
+    g_autoptr(GString) text = g_string_new(NULL);
+
+    for (; *names; names++) {
+        g_autofree char *file = g_build_filename(directory, *names, NULL);
+        Sum sum;
+
+        if (!sum_file(file, &sum, error)) {
+            return false;
+        }
+        add_line(text, *names, &sum);
+    }
+    add_last_line(text);
+    g_assert(text->len <= MAX_BYTES);
+    return create(path, text, error);
+}
+
+/* --- checking ----------------------------------------------------------------- */
+
+static bool is_name(const char *name)
+{
+    if (*name == '.' || !*name) {
+        return false;
+    }
+    for (; *name; name++) {
+        if (!g_ascii_isalnum(*name) && !strchr("._-", *name)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static GString *read_sums(const char *path, GError **error)
+{
+    int fd = open_regular(path, error);
+    g_autoptr(GString) text = NULL;
+    char bytes[MAX_BYTES + 1];
+    ssize_t got;
+
+    if (fd < 0) {
+        return NULL;
+    }
+    got = read(fd, bytes, sizeof(bytes));
+    close(fd);
+    if (got < 0) {
+        io_error(error, "read", path);
+        return NULL;
+    }
+    if (got > MAX_BYTES) {
+        damaged(error, path, "too long");
+        return NULL;
+    }
+    text = g_string_new_len(bytes, got);
+    if (text->len > SUM_LINE) {
+        g_autoptr(GString) right = g_string_new_len(bytes, got - SUM_LINE);
+
+        add_last_line(right);
+        if (g_string_equal(right, text)) {
+            g_string_truncate(text, text->len - SUM_LINE);
+            return g_steal_pointer(&text);
+        }
+    }
+    damaged(error, path, "wrong checksum: it is damaged or cut off");
+    return NULL;
+}
+
+/* "cpus 11325 1a2b3c4d" */
+static bool check_line(const char *directory, const char *path, const char *line, GError **error)
+{
+    g_auto(GStrv) parts = g_strsplit(line, " ", 4);
+    g_autofree char *file = NULL;
+    guint64 size, crc;
+    Sum seen;
+
+    if (g_strv_length(parts) != 3 || !is_name(parts[0]) ||
+        !g_ascii_string_to_unsigned(parts[1], 10, 0, UINT64_MAX, &size, NULL) ||
+        !g_ascii_string_to_unsigned(parts[2], 16, 0, UINT32_MAX, &crc, NULL)) {
+        return damaged(error, path, "a line is not NAME SIZE CHECKSUM");
+    }
+    file = g_build_filename(directory, parts[0], NULL);
+    if (!sum_file(file, &seen, error)) {
+        return false;
+    }
+    if (seen.size != size) {
+        g_set_error(error, CHECKPOINT_SUMS_ERROR, CHECKPOINT_SUMS_ERROR_DAMAGED,
+                    "%s: it is %s: %" PRIu64 " bytes instead of %" PRIu64, file,
+                    seen.size < size ? "truncated" : "too long", seen.size, (uint64_t)size);
+        return false;
+    }
+    return seen.crc == crc || damaged(error, file, "wrong checksum: it is damaged");
+}
+
+bool checkpoint_sums_check(const char *directory, GError **error)
+{
+    g_autofree char *path = g_build_filename(directory, CHECKPOINT_SUMS, NULL);
+    g_autoptr(GString) text = read_sums(path, error);
+    g_auto(GStrv) lines = NULL;
+    bool cpus = false, devices = false;
+
+    if (!text) {
+        return false;
+    }
+    if (!g_str_has_suffix(text->str, "\n") || strlen(text->str) != text->len) {
+        return damaged(error, path, "not lines of text");
+    }
+    g_string_truncate(text, text->len - 1);
+    lines = g_strsplit(text->str, "\n", -1);
+    for (char **line = lines; *line; line++) {
+        cpus |= g_str_has_prefix(*line, CHECKPOINT_CPUS " ");
+        devices |= g_str_has_prefix(*line, CHECKPOINT_DEVICES " ");
+        if (!check_line(directory, path, *line, error)) {
+            return false;
+        }
+    }
+    return (cpus && devices) ||
+           damaged(error, path, "no sum of " CHECKPOINT_CPUS " or of " CHECKPOINT_DEVICES);
+}
