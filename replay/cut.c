@@ -110,14 +110,6 @@ void arcs_find_cut(const Arcs *arcs, const Position *reached, const bool *whole,
     }
 }
 
-/* Events that are a step themselves: the last at their position. */
-static bool is_step(LogEventKind kind)
-{
-    return kind == LOG_EVENT_INTERRUPT || kind == LOG_EVENT_WAKE || kind == LOG_EVENT_STEP ||
-           kind == LOG_EVENT_START || kind == LOG_EVENT_ACCESS_FLAG ||
-           kind == LOG_EVENT_DMA_WRITE;
-}
-
 static bool read_stream(Arcs *arcs, const char *directory, unsigned n_vcpus, unsigned stream,
                         Position *reached, bool *whole, GError **error)
 {
@@ -126,7 +118,7 @@ static bool read_stream(Arcs *arcs, const char *directory, unsigned n_vcpus, uns
     LogEvent event;
 
     while (reader && (result = log_reader_next(reader, &event, error)) == LOG_READER_EVENT) {
-        *reached = event.position + is_step(event.kind);
+        *reached = event.position + log_event_is_step(event.kind);
         if (event.kind == LOG_EVENT_WAIT) {
             arcs_add(arcs, stream, event.position, event.value[0], event.value[1]);
         }
@@ -135,7 +127,17 @@ static bool read_stream(Arcs *arcs, const char *directory, unsigned n_vcpus, uns
     return result == LOG_READER_END;
 }
 
-Position *cut_find(const char *directory, unsigned n_vcpus, GError **error)
+void cut_limit(const Point *limit, Position *reached, bool *whole)
+{
+    for (unsigned i = 0; limit && i < limit->n_vcpus; i++) {
+        if (limit->at[i] < reached[i]) {
+            reached[i] = limit->at[i];
+            whole[i] = false;
+        }
+    }
+}
+
+Position *cut_find(const char *directory, unsigned n_vcpus, const Point *limit, GError **error)
 {
     unsigned n_streams = n_vcpus + 1;
     g_autoptr(Arcs) arcs = arcs_new(n_streams);
@@ -148,6 +150,7 @@ Position *cut_find(const char *directory, unsigned n_vcpus, GError **error)
             return NULL;
         }
     }
+    cut_limit(limit, reached, whole);
     cut = g_new(Position, n_streams);
     arcs_find_cut(arcs, reached, whole, cut);
     return cut;

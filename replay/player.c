@@ -594,7 +594,7 @@ static bool open_recording(const char *directory, unsigned from, RecorderVcpu *v
     }
     place = find_checkpoint(directory, from, &error);
     if (!error && !manifest->complete) {
-        cut = cut_find(directory, n, &error);
+        cut = cut_find(directory, n, manifest->cut, &error);
     }
     dma.next = (LogEvent) { .kind = LOG_EVENT_KINDS, .position = UINT64_MAX };
     dma.log = error ? NULL : open_log(directory, n, LOG_ORDER, place, &error);

@@ -83,6 +83,13 @@ const char *log_event_name(LogEventKind kind)
     return table[kind].name;
 }
 
+bool log_event_is_step(LogEventKind kind)
+{
+    return kind == LOG_EVENT_INTERRUPT || kind == LOG_EVENT_WAKE || kind == LOG_EVENT_STEP ||
+           kind == LOG_EVENT_START || kind == LOG_EVENT_ACCESS_FLAG ||
+           kind == LOG_EVENT_DMA_WRITE;
+}
+
 const char *log_substream_name(LogSubstream substream)
 {
     static const char *const names[LOG_SUBSTREAMS] = {

@@ -94,6 +94,8 @@ typedef struct LogEventInfo {
 const LogEventInfo *log_event_table(void);
 
 const char *log_event_name(LogEventKind kind);
+/* Is the event a step itself?  Then it is the last at its position. */
+bool log_event_is_step(LogEventKind kind);
 const char *log_substream_name(LogSubstream substream);
 const char *log_account_name(LogAccount account);
 

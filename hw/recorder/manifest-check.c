@@ -104,6 +104,10 @@ static bool valid_end(const Manifest *manifest, GError **error)
 {
     const char *digest = text_or_empty(manifest->ram_digest);
 
+    if (manifest->cut && (manifest->complete || manifest->cut->n_vcpus != manifest->n_vcpus)) {
+        return manifest_invalid(error, "a cut, of a recording that is %s",
+                                manifest->complete ? "complete" : "of other vCPUs");
+    }
     if (!manifest->end) {
         return !manifest->complete || manifest_invalid(error, "complete, but without an end");
     }

@@ -218,29 +218,43 @@ static bool understood(GKeyFile *keys, uint64_t log_version, GError **error)
     return true;
 }
 
+static Point *get_point(GKeyFile *keys, const char *key, unsigned n_vcpus, GError **error)
+{
+    g_autofree char *text = get_text(keys, "end", key, error);
+    Point *point = text ? point_parse(text, n_vcpus, NULL) : NULL;
+
+    if (text && !point) {
+        g_autofree char *shown = manifest_quote(text);
+
+        manifest_invalid(error, "[end] %s is %s, not a point of %u vCPUs", key, shown, n_vcpus);
+    }
+    return point;
+}
+
+static bool has_point(GKeyFile *keys, const char *key, const Manifest *manifest)
+{
+    /* Without vCPUs there is no point; manifest_valid() refuses that. */
+    return g_key_file_has_key(keys, "end", key, NULL) && manifest->n_vcpus > 0;
+}
+
 static bool load_end(Manifest *manifest, GKeyFile *keys, GError **error)
 {
-    g_autofree char *point = NULL;
     g_autofree char *seconds = NULL;
     char *rest;
 
     if (!get_bool(keys, "end", "complete", &manifest->complete, error)) {
         return false;
     }
-    /* Without vCPUs there is no point; manifest_valid() refuses that. */
-    if (!g_key_file_has_key(keys, "end", "point", NULL) || manifest->n_vcpus < 1) {
-        return true;
-    }
-    point = get_text(keys, "end", "point", error);
-    seconds = get_text(keys, "end", "seconds", error);
-    if (!point || !seconds) {
+    if (has_point(keys, "cut", manifest) &&
+        !(manifest->cut = get_point(keys, "cut", manifest->n_vcpus, error))) {
         return false;
     }
-    manifest->end = point_parse(point, manifest->n_vcpus, NULL);
-    if (!manifest->end) {
-        g_autofree char *shown = manifest_quote(point);
-        return manifest_invalid(error, "[end] point is %s, not a point of %u vCPUs",
-                                shown, manifest->n_vcpus);
+    if (!has_point(keys, "point", manifest)) {
+        return true;
+    }
+    if (!(manifest->end = get_point(keys, "point", manifest->n_vcpus, error)) ||
+        !(seconds = get_text(keys, "end", "seconds", error))) {
+        return false;
     }
     manifest->seconds = g_ascii_strtod(seconds, &rest);
     if (!g_ascii_isdigit(seconds[0]) || *rest) {

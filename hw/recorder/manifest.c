@@ -56,6 +56,7 @@ void manifest_free(Manifest *manifest)
         g_free(*text_of(manifest, &manifest_text_keys[i]));
     }
     point_free(manifest->end);
+    point_free(manifest->cut);
     g_free(manifest->register_digests);
     g_free(manifest->instructions);
     g_ptr_array_unref(manifest->checkpoints);
@@ -121,6 +122,11 @@ static char *manifest_format(const Manifest *manifest, size_t *length)
     g_key_file_set_string(keys, "machine", "console-address", address);
     g_key_file_set_int64(keys, "start", "time", manifest->start_time);
     g_key_file_set_boolean(keys, "end", "complete", manifest->complete);
+    if (manifest->cut) {
+        g_autofree char *cut = point_format(manifest->cut);
+
+        g_key_file_set_string(keys, "end", "cut", cut);
+    }
     if (manifest->end) {
         g_autofree char *point = point_format(manifest->end);
 

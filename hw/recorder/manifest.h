@@ -43,6 +43,7 @@ typedef struct Manifest {
     bool complete;
     char *end_reason;           /* "stopped", "guest-shutdown", ... */
     Point *end;                 /* NULL: unknown, the recording was cut off */
+    Point *cut;                 /* replay no further; NULL: as far as the logs go */
     double seconds;
     uint64_t *register_digests; /* one per vCPU */
     char *ram_digest;           /* replay/ram-digest.h */

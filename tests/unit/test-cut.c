@@ -132,9 +132,9 @@ static void test_random_runs(void)
 
 /*
  * Without log_writer_finish(), as if it had been killed.  The vCPU rests behind
- * its last event, or there.
+ * its last event, or there.  @limit: 0 is none.
  */
-static void check_logs(Position rests_at, Position expected)
+static void check_logs(Position rests_at, Position limit, Position expected)
 {
     g_autoptr(GError) error = NULL;
     char *directory = test_directory();
@@ -142,7 +142,9 @@ static void check_logs(Position rests_at, Position expected)
     LogStream *vcpu = log_writer_stream(writer, 0);
     LogStream *dma = log_writer_stream(writer, 1);
     g_autofree Position *cut = NULL;
+    g_autoptr(Point) point = point_new(1);
 
+    point->at[0] = limit;
     log_event(dma, LOG_EVENT_WAIT, 0, UINT64_C(0), UINT64_C(3));
     log_event_bytes(dma, LOG_EVENT_DMA_WRITE, 0, 0, "x", 1);
     log_event(vcpu, LOG_EVENT_WAIT, 3, UINT64_C(1), UINT64_C(1));
@@ -154,10 +156,10 @@ static void check_logs(Position rests_at, Position expected)
     log_event(vcpu, LOG_EVENT_WAKE, 60);        /* lost */
     log_writer_free(writer);
 
-    cut = cut_find(directory, 1, &error);
+    cut = cut_find(directory, 1, limit ? point : NULL, &error);
     g_assert_no_error(error);
     g_assert_cmpuint(cut[0], ==, expected);
-    g_assert_cmpuint(cut[1], ==, 1);
+    g_assert_cmpuint(cut[1], ==, limit && limit < 3 ? 0 : 1);
     remove_directory(directory);
 }
 
@@ -165,10 +167,13 @@ static void test_logs(void)
 {
     g_autoptr(GError) error = NULL;
 
-    check_logs(0, 51);          /* a WAKE is a step */
-    check_logs(50, 51);
-    check_logs(55, 55);
-    g_assert_null(cut_find("/nonexistent", 1, &error));
+    check_logs(0, 0, 51);       /* a WAKE is a step */
+    check_logs(50, 0, 51);
+    check_logs(55, 0, 55);
+    check_logs(55, 54, 54);
+    check_logs(55, 56, 55);
+    check_logs(55, 2, 2);       /* and then DMA waits for ever */
+    g_assert_null(cut_find("/nonexistent", 1, NULL, &error));
     g_assert_nonnull(error);
 }
 

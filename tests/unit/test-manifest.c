@@ -51,6 +51,10 @@ static void assert_same(const Manifest *a, const Manifest *b)
         g_assert_cmpuint(a->arcs, ==, b->arcs);
         g_assert_cmpstr(a->ram_digest ?: "", ==, b->ram_digest);
     }
+    g_assert_cmpint(!a->cut, ==, !b->cut);
+    if (a->cut) {
+        g_assert_true(point_includes(a->cut, b->cut) && point_includes(b->cut, a->cut));
+    }
     g_assert_cmpuint(a->checkpoints->len, ==, b->checkpoints->len);
     for (unsigned i = 0; i < a->checkpoints->len; i++) {
         g_assert_cmpstr(a->checkpoints->pdata[i], ==, b->checkpoints->pdata[i]);
@@ -111,6 +115,16 @@ static char *summed(const char *text)
     return g_strdup_printf("%scrc32c=%08x\n", start, crc32c(0, start, strlen(start)));
 }
 
+/* Not complete, and replayed up to a cut. */
+static Manifest *cut(unsigned n_vcpus)
+{
+    Manifest *manifest = started(n_vcpus);
+
+    manifest->cut = point_new(n_vcpus);
+    manifest->cut->at[n_vcpus - 1] = UINT64_MAX;
+    return manifest;
+}
+
 static char *saved_text(const Manifest *manifest)
 {
     g_autoptr(GError) error = NULL;
@@ -126,9 +140,9 @@ static void test_round_trip(void)
 {
     const unsigned sizes[] = { 1, 2, 64, RECORDER_MAX_VCPUS };
 
-    for (unsigned i = 0; i < G_N_ELEMENTS(sizes) * 2; i++) {
-        unsigned n = sizes[i / 2];
-        g_autoptr(Manifest) manifest = i % 2 ? ended(n) : started(n);
+    for (unsigned i = 0; i < G_N_ELEMENTS(sizes) * 3; i++) {
+        unsigned n = sizes[i / 3];
+        g_autoptr(Manifest) manifest = i % 3 == 0 ? started(n) : i % 3 == 1 ? ended(n) : cut(n);
         g_autofree char *text = saved_text(manifest);
         g_autoptr(GError) error = NULL;
         g_autoptr(Manifest) loaded = manifest_load(directory, &error);
@@ -208,6 +222,8 @@ static void test_refusals(void)
         { "^complete=.*", "complete=perhaps", MANIFEST_ERROR_INVALID, "perhaps" },
         { "^point=.*\n", "", MANIFEST_ERROR_INVALID, "without an end" },
         { "^point=.*", "point=0:1,7:2", MANIFEST_ERROR_INVALID, "point" },
+        { "^complete=true", "complete=true\ncut=0:1,1:2", MANIFEST_ERROR_INVALID, "a cut" },
+        { "^complete=true", "complete=false\ncut=0:1", MANIFEST_ERROR_INVALID, "[end] cut" },
         { "^seconds=.*", "seconds=nan", MANIFEST_ERROR_INVALID, "seconds" },
         { "^seconds=.*", "seconds=-1", MANIFEST_ERROR_INVALID, "seconds" },
         { "^seconds=.*", "seconds=1e999", MANIFEST_ERROR_INVALID, "seconds" },
