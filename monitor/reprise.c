@@ -3,8 +3,8 @@
  * The `reprise` command line: one table of commands, each a name, a function
  * and a line of help.
  *
- * Exit status: 0 success; 1 diverged, or a recording that ended early; 2 unusable
- * input or usage.
+ * Exit status: 0 success; 1 diverged, or a recording that ended early or is damaged;
+ * 2 unusable input or usage.
  */
 #include <errno.h>
 #include <glib.h>
@@ -32,6 +32,7 @@ static const Command commands[] = {
     { "info", run_info, "show what a recording is of, and its size" },
     { "record", run_record, "record a guest until it ends or is stopped" },
     { "replay", run_replay, "replay a recording, and say if it was the same run" },
+    { "verify", run_verify, "check a recording for damage, without replaying it" },
     { "version", run_version, "show the version, log format and patch level" },
 };
 
@@ -87,11 +88,11 @@ static int run_help(int argc, char **argv)
         printf("  %-10s %s\n", commands[i].name, commands[i].help);
     }
     printf("\n"
-           "reprise record --help and reprise replay --help tell more.  So far a guest\n"
-           "that is to be recorded must be aarch64, with up to 16 vCPUs.\n"
+           "reprise COMMAND --help tells more.  So far a guest that is to be recorded\n"
+           "must be aarch64, with up to 16 vCPUs.\n"
            "\n"
            "exit status: 0 success; 1 the replay diverged, or the recording ended\n"
-           "early; 2 unusable input or usage\n");
+           "early or is damaged; 2 unusable input or usage\n");
     return STATUS_OK;
 }
 

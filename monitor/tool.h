@@ -12,6 +12,7 @@
 enum {
     STATUS_OK = 0,
     STATUS_DIVERGED = 1,        /* or different, or a recording that ended early */
+    STATUS_DAMAGED = 1,         /* of verify: the recording is */
     STATUS_USAGE = 2,
 };
 
@@ -32,5 +33,6 @@ int run_dump(int argc, char **argv);
 int run_info(int argc, char **argv);
 int run_record(int argc, char **argv);
 int run_replay(int argc, char **argv);
+int run_verify(int argc, char **argv);
 
 #endif

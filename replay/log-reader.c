@@ -138,6 +138,9 @@ static LogReaderResult unpack_block(LogReader *reader)
         log_cursor_init(&reader->cursor, reader->stored, block->stored_size);
     }
     reader->events_left = block->n_events;
+    if (block->n_events == 0) {
+        reader->totals.good_bytes = reader->offset;
+    }
     memset(reader->waited, 0, sizeof(reader->waited));
     return LOG_READER_EVENT;
 }
@@ -251,6 +254,9 @@ static LogReaderResult decode_event(LogReader *reader, LogEvent *event)
     if (wrong) {
         return bad_event(reader, at, "%s", wrong);
     }
+    if (reader->events_left == 0) {
+        reader->totals.good_bytes = reader->offset;
+    }
     reader->totals.events++;
     reader->totals.last = reader->position;
     reader->totals.raw_bytes += log_cursor_offset(cursor) - at;
@@ -278,6 +284,16 @@ LogReaderResult log_reader_next(LogReader *reader, LogEvent *event, GError **err
 const char *log_reader_path(const LogReader *reader)
 {
     return reader->path;
+}
+
+uint64_t log_reader_block(const LogReader *reader)
+{
+    return reader->block_offset;
+}
+
+bool log_reader_at_block_end(const LogReader *reader)
+{
+    return reader->events_left == 0;
 }
 
 const LogTotals *log_reader_totals(const LogReader *reader)
@@ -331,7 +347,7 @@ static bool open_file(LogReader *reader, LogFileHeader *header)
                     header->incompatible & ~(uint32_t)LOG_FILE_INCOMPATIBLE);
         return false;
     }
-    reader->offset = reader->totals.stored_bytes = sizeof(bytes);
+    reader->offset = reader->totals.stored_bytes = reader->totals.good_bytes = sizeof(bytes);
     return true;
 }
 

@@ -49,9 +49,15 @@ bool log_reader_cut_off(const LogReader *reader);
 /* "DIRECTORY/vcpu-0.order" */
 const char *log_reader_path(const LogReader *reader);
 
+/* Where the block of the last event begins in the file. */
+uint64_t log_reader_block(const LogReader *reader);
+/* Have all events of that block been read? */
+bool log_reader_at_block_end(const LogReader *reader);
+
 /* What was read so far. */
 typedef struct LogTotals {
     uint64_t stored_bytes;      /* in the file, headers included */
+    uint64_t good_bytes;        /* the same, of blocks whose events are all good */
     uint64_t raw_bytes;         /* of events, before compression */
     uint64_t account_bytes[LOG_ACCOUNTS];   /* the same, apart */
     uint64_t events;

@@ -18,7 +18,7 @@
 
 typedef struct Block {
     uint64_t size;
-    uint8_t *host;
+    uint8_t *host;              /* NULL: nobody wants it, it is only checked */
     bool zeroed;
     uint8_t *seen;              /* one bit per chunk: is in the file */
 } Block;
@@ -148,8 +148,8 @@ static bool fill_chunk(Loader *loader, Scratch *scratch, const RamImageChunk *ra
     uint64_t pages = GUINT64_FROM_LE(raw->pages);
     uint32_t stored = GUINT32_FROM_LE(raw->stored);
     uint32_t size = __builtin_popcountll(pages) * RAM_IMAGE_PAGE;
-    uint8_t *host = block->host + number * RAM_IMAGE_CHUNK;
-    bool in_place = ram_image_one_run(pages);
+    uint8_t *host = block->host ? block->host + number * RAM_IMAGE_CHUNK : NULL;
+    bool in_place = host && ram_image_one_run(pages);
     uint8_t *to = in_place ? host + __builtin_ctzll(pages) * RAM_IMAGE_PAGE : scratch->pages;
     const size_t crc_size = sizeof(raw->crc);
     uint32_t crc;
@@ -168,7 +168,7 @@ static bool fill_chunk(Loader *loader, Scratch *scratch, const RamImageChunk *ra
                                    stored, size) != (int)size) {
         return damaged_chunk(loader, data_offset - sizeof(*raw), error);
     }
-    for (unsigned i = 0; i < ram_image_chunk_pages(block->size, number); i++) {
+    for (unsigned i = 0; host && i < ram_image_chunk_pages(block->size, number); i++) {
         uint8_t *page = host + i * RAM_IMAGE_PAGE;
 
         if (!(pages >> i & 1)) {
@@ -223,7 +223,38 @@ static void clear_chunk(void *opaque, uint64_t number, G_GNUC_UNUSED unsigned wo
     }
 }
 
-static bool load(const char *path, bool changes, RamImageBlockFn *lookup, void *opaque,
+static bool load_chunks(Loader *loader, GError **error)
+{
+    parallel_for(loader->file->n_chunks, load_chunk, loader);
+    if (loader->error) {
+        g_propagate_error(error, g_steal_pointer(&loader->error));
+        return false;
+    }
+    return loader->next_offset == loader->file->chunks_end ||
+           ram_image_file_fail(loader->file, error, RAM_IMAGE_ERROR_DAMAGED,
+                               "more chunks than promised");
+}
+
+bool ram_image_check(const char *path, uint64_t size, GError **error)
+{
+    g_autoptr(RamImageFile) file = ram_image_file_open(path, error);
+    g_autoptr(Loader) loader = file ? loader_new(file) : NULL;
+
+    if (!file) {
+        return false;
+    }
+    if (file->n_blocks != 1 || file->blocks[0].size != size) {
+        return ram_image_file_fail(file, error, RAM_IMAGE_ERROR_REFUSED,
+                                   "it is not one block of %" G_GUINT64_FORMAT " bytes, which the "
+                                   "manifest says", size);
+    }
+    loader->blocks[0].size = size;
+    loader->blocks[0].seen = g_malloc0(ram_image_chunks(size) / 8 + 1);
+    return load_chunks(loader, error);
+}
+
+/* @later: the blocks hold what the images before say. */
+static bool load(const char *path, bool later, RamImageBlockFn *lookup, void *opaque,
                  GError **error)
 {
     g_autoptr(RamImageFile) file = ram_image_file_open(path, error);
@@ -232,27 +263,17 @@ static bool load(const char *path, bool changes, RamImageBlockFn *lookup, void *
     if (!file) {
         return false;
     }
-    if (file->changes != changes) {
-        return ram_image_file_fail(file, error, RAM_IMAGE_ERROR_FOREIGN, changes ?
-                                   "a whole image, where only changes are expected" :
+    if (file->changes && !later) {
+        return ram_image_file_fail(file, error, RAM_IMAGE_ERROR_FOREIGN,
                                    "only changes, where a whole image is expected");
     }
-    if (!find_places(loader, lookup, opaque, error)) {
+    if (!find_places(loader, lookup, opaque, error) || !load_chunks(loader, error)) {
         return false;
-    }
-    parallel_for(file->n_chunks, load_chunk, loader);
-    if (loader->error) {
-        g_propagate_error(error, g_steal_pointer(&loader->error));
-        return false;
-    }
-    if (loader->next_offset != file->chunks_end) {
-        return ram_image_file_fail(file, error, RAM_IMAGE_ERROR_DAMAGED,
-                                   "more chunks than promised");
     }
     for (uint32_t i = 0; i < file->n_blocks; i++) {
         Block *block = &loader->blocks[i];
 
-        if (!block->zeroed && !changes) {
+        if (!block->zeroed && !file->changes) {
             parallel_for(ram_image_chunks(block->size), clear_chunk, block);
         }
     }

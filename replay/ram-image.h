@@ -69,9 +69,11 @@ typedef uint8_t *RamImageBlockFn(void *opaque, const char *name, uint64_t size,
 bool ram_image_load(const char *path, RamImageBlockFn *lookup, void *opaque,
                     GError **error);
 
-/* Likewise from an image of changes, when the blocks hold what the images before say. */
+/* Likewise on top of images that were loaded before: a whole one, or one of changes. */
 bool ram_image_load_changes(const char *path, RamImageBlockFn *lookup, void *opaque,
                             GError **error);
+/* Is the image sound to the last byte, of one block of @size bytes?  Keeps none of it. */
+bool ram_image_check(const char *path, uint64_t size, GError **error);
 
 /* The sum of the sizes of all blocks, from the header alone. */
 bool ram_image_raw_size(const char *path, uint64_t *size, GError **error);

@@ -11,6 +11,7 @@
 
 #include "hw/recorder/log-writer.h"
 #include "hw/recorder/manifest.h"
+#include "hw/recorder/registers.h"
 #include "replay/checkpoint-sums.h"
 #include "replay/ram-digest.h"
 #include "replay/ram-image.h"
@@ -52,6 +53,21 @@ static char *write_checkpoint(const char *directory, const char *name)
     return ram_digest_format(&digest);
 }
 
+/* What the registers of a vCPU are at the end. */
+static Registers registers_of(unsigned vcpu)
+{
+    return (Registers) { .value = { 0xabc, vcpu } };
+}
+
+static void write_end(LogStream *stream, unsigned vcpu)
+{
+    Registers now = registers_of(vcpu), before = { 0 };
+    Position position = N_EVENTS * 10 + vcpu;
+
+    registers_log(stream, position, &before, &now);
+    log_event(stream, LOG_EVENT_END, position, registers_digest(&now), UINT64_C(2));
+}
+
 static void write_logs(const char *directory, bool cut)
 {
     const uint8_t bytes[64] = "what a device wrote";
@@ -67,11 +83,11 @@ static void write_logs(const char *directory, bool cut)
             log_event(stream, LOG_EVENT_WAIT, i * 10, (uint64_t)!vcpu, (uint64_t)i * 5);
         }
         if (!cut) {
-            log_event(stream, LOG_EVENT_END, N_EVENTS * 10 + vcpu, UINT64_C(1), UINT64_C(2));
+            write_end(stream, vcpu);
         }
         log_stream_boundary(stream);
     }
-    log_event_bytes(log_writer_stream(writer, N_VCPUS), LOG_EVENT_DMA_WRITE, 1, 0x40001000,
+    log_event_bytes(log_writer_stream(writer, N_VCPUS), LOG_EVENT_DMA_WRITE, 0, 0x1000,
                     bytes, sizeof(bytes));
     log_stream_boundary(log_writer_stream(writer, N_VCPUS));
     check(log_writer_finish(writer, &error), error);
@@ -104,9 +120,11 @@ static void describe_end(Manifest *manifest, char *ram_digest)
     manifest->ram_digest = ram_digest;
     manifest->arcs = N_VCPUS * N_EVENTS;
     for (unsigned vcpu = 0; vcpu < N_VCPUS; vcpu++) {
+        Registers registers = registers_of(vcpu);
+
         manifest->end->at[vcpu] = N_EVENTS * 10 + vcpu;
         manifest->instructions[vcpu] = N_EVENTS * 9 + vcpu;
-        manifest->register_digests[vcpu] = 0xabc + vcpu;
+        manifest->register_digests[vcpu] = registers_digest(&registers);
     }
 }
 

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Verifies a whole recording: its logs one by one, then their order, then what they and the
+ * manifest say of the end, then the checkpoints.  All faults are collected, so that
+ * who repairs knows all that is lost; but nothing is concluded from a log that is bad.
+ */
+#include "verify.h"
+
+#include <inttypes.h>
+
+#include "checkpoint-sums.h"
+#include "hw/recorder/log-block.h"
+#include "ram-image.h"
+
+G_DEFINE_QUARK(verify-error-quark, verify_error)
+
+void verified_clear(Verified *verified)
+{
+    g_clear_pointer(&verified->faults, g_ptr_array_unref);
+    g_clear_pointer(&verified->reached, point_free);
+}
+
+static void fault(Verified *verified, const char *format, ...) G_GNUC_PRINTF(2, 3);
+static void fault(Verified *verified, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    g_ptr_array_add(verified->faults, g_strdup_vprintf(format, args));
+    va_end(args);
+}
+
+/* Takes the error. */
+static void fault_error(Verified *verified, GError *error)
+{
+    fault(verified, "%s", error->message);
+    g_error_free(error);
+}
+
+/* --- logs ----------------------------------------------------------------------- */
+
+/* A log against the manifest; both logs of a vCPU are of the same steps. */
+static void check_end(const char *directory, const Manifest *manifest, unsigned stream,
+                      LogSubstream substream, const VerifiedLog *log, Verified *verified)
+{
+    g_autofree char *name = log_file_name(manifest->n_vcpus, stream, substream);
+    bool is_order = substream == LOG_ORDER && stream < manifest->n_vcpus;
+    Position end;
+
+    if (log->cut_off && manifest->complete) {
+        fault(verified, "%s/%s: byte %" PRIu64 ": it ends here, too early: the manifest says that "
+              "the recording is complete", directory, name, log->bytes);
+        return;
+    }
+    if (is_order && manifest->complete && !log->has_end) {
+        fault(verified, "%s/%s: it has no end, though the recording is complete", directory, name);
+        return;
+    }
+    if (!manifest->end || stream == manifest->n_vcpus) {
+        return;
+    }
+    end = manifest->end->at[stream];
+    if (log->last > end || (log->has_end && log->last != end)) {
+        fault(verified, "%s/%s: its last event is at position %" PRIu64 ", the manifest says that "
+              "the recording ends at %" PRIu64, directory, name, log->last, end);
+    } else if (log->has_end && log->end_registers != manifest->register_digests[stream]) {
+        fault(verified, "%s/%s: the digest of registers at the end is %016" PRIx64
+              ", the manifest says %016" PRIx64, directory, name, log->end_registers,
+              manifest->register_digests[stream]);
+    }
+}
+
+/* False if an order log is bad. */
+static bool check_logs(const char *directory, const Manifest *manifest, Verified *verified)
+{
+    bool order_is_good = true;
+
+    for (unsigned stream = 0; stream <= manifest->n_vcpus; stream++) {
+        for (int substream = 0; substream < LOG_SUBSTREAMS; substream++) {
+            GError *error = NULL;
+            VerifiedLog log;
+
+            if (!log_file_exists(manifest->n_vcpus, stream, substream)) {
+                continue;
+            }
+            if (!verify_log(directory, manifest, stream, substream, &log, &error)) {
+                fault_error(verified, error);
+                order_is_good &= substream != LOG_ORDER;
+                continue;
+            }
+            check_end(directory, manifest, stream, substream, &log, verified);
+            verified->events += log.events;
+            verified->arcs += log.arcs;
+        }
+    }
+    return order_is_good;
+}
+
+static void check_order(const char *directory, const Manifest *manifest, Verified *verified)
+{
+    GError *error = NULL;
+
+    verified->reached = verify_order(directory, manifest->n_vcpus, manifest->cut, &error);
+    if (!verified->reached) {
+        fault(verified, "%s: %s", directory, error->message);
+        g_error_free(error);
+    } else if (manifest->complete && verified->faults->len == 0 &&
+               verified->arcs != manifest->arcs) {
+        fault(verified, "%s: its logs have %" PRIu64 " arcs, its manifest says %" PRIu64, directory,
+              verified->arcs, manifest->arcs);
+    }
+}
+
+/* --- checkpoints ---------------------------------------------------------------- */
+
+bool verify_checkpoint(const char *directory, const char *name, const Manifest *manifest,
+                       GError **error)
+{
+    g_autofree char *checkpoint = g_build_filename(directory, name, NULL);
+    g_autofree char *ram = g_build_filename(checkpoint, RAM_IMAGE_FILE, NULL);
+
+    return checkpoint_sums_check(checkpoint, error) &&
+           ram_image_check(ram, manifest->ram_size, error);
+}
+
+static void check_checkpoints(const char *directory, const Manifest *manifest,
+                              Verified *verified)
+{
+    if (manifest->checkpoints->len == 0) {
+        fault(verified, "%s: it has no checkpoint, from which replay would start", directory);
+    }
+    for (unsigned i = 0; i < manifest->checkpoints->len; i++) {
+        GError *error = NULL;
+
+        if (!verify_checkpoint(directory, manifest->checkpoints->pdata[i], manifest, &error)) {
+            fault_error(verified, error);
+        }
+    }
+}
+
+void verify_recording(const char *directory, const Manifest *manifest, Verified *verified)
+{
+    *verified = (Verified) {
+        .faults = g_ptr_array_new_with_free_func(g_free),
+        .cut_off = !manifest->complete,
+    };
+    if (check_logs(directory, manifest, verified)) {
+        check_order(directory, manifest, verified);
+    }
+    check_checkpoints(directory, manifest, verified);
+}

@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""`reprise verify`: what is sound, and where the rest is damaged.
+
+On recordings of no guest that make-recording writes; test_damage.py has real ones.
+"""
+
+import contextlib
+import os
+import shutil
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
+from checksum import change_manifest
+from harness import BIN, BUILD, check, main, one_line, run, test, test_each
+
+REPRISE = os.path.join(BIN, "reprise")
+MAKE = os.path.join(BUILD, "core/tests/unit/make-recording")
+FILES = ("manifest", "vcpu-0.order", "vcpu-0.data", "vcpu-1.order", "vcpu-1.data", "dma.order",
+         "checkpoint-0/cpus", "checkpoint-0/devices", "checkpoint-0/sums", "checkpoint-0/ram")
+
+
+@contextlib.contextmanager
+def recording(*how):
+    top = tempfile.mkdtemp(prefix="reprise-verify-")
+    try:
+        directory = os.path.join(top, "recording")
+        run(MAKE, directory, *how)
+        yield directory
+    finally:
+        shutil.rmtree(top)
+
+
+def verify(directory, status=0):
+    """Its lines on stdout, and what it says on stderr."""
+    done = run(REPRISE, "verify", directory, status=status)
+    return done.stdout.splitlines(), done.stderr
+
+
+def flip(path, at, bit):
+    with open(path, "r+b") as file:
+        file.seek(at)
+        byte = file.read(1)[0] ^ 1 << bit
+        file.seek(at)
+        file.write(bytes([byte]))
+
+
+@test
+def a_sound_recording():
+    with recording() as directory:
+        lines, said = verify(directory)
+    check(lines == [f"{directory} is sound up to its end, 0:10000,1:10001: 2 vCPUs, 4005 events, "
+                    "2000 arcs"] and said == "", f"{lines} {said}")
+
+
+@test
+def a_recording_without_an_end_is_sound_as_far_as_it_goes():
+    with recording("--cut") as directory:
+        lines, _ = verify(directory)
+        check("is sound, not complete, and replays up to 0:10000,1:10000" in lines[0], lines)
+        # Of one that is not complete, a log may end anywhere.
+        path = os.path.join(directory, "vcpu-1.order")
+        os.truncate(path, os.path.getsize(path) - 1)
+        lines, _ = verify(directory)
+    check("is sound, not complete, and replays up to 0:10,1:0:" in lines[0], lines)
+
+
+@test_each(FILES)
+def any_bit_and_any_end(name):
+    """Of each file some bits and some lengths, the first and the last among them."""
+    with recording() as directory:
+        path = os.path.join(directory, name)
+        size = os.path.getsize(path)
+        with open(path, "rb") as file:
+            content = file.read()
+        for i in range(40):
+            at = i * (size - 1) // 39
+            flip(path, at, i % 8)
+            lines, said = verify(directory, (1, 2) if name == "manifest" else 1)
+            check(any(f"{directory}/{name}" in line for line in lines) or name in said,
+                  f"byte {at}: {lines} {said}")
+            flip(path, at, i % 8)
+        for i in range(10):
+            os.truncate(path, i * (size - 1) // 9)
+            verify(directory, (1, 2) if name == "manifest" else 1)
+            with open(path, "wb") as file:
+                file.write(content)
+        verify(directory)
+
+
+@test
+def all_faults_are_listed_with_their_place():
+    with recording() as directory:
+        flip(f"{directory}/vcpu-0.data", 100, 0)
+        flip(f"{directory}/vcpu-1.order", 40, 3)
+        flip(f"{directory}/checkpoint-0/devices", 1, 3)
+        lines, said = verify(directory, 1)
+    check(one_line(said) == f"reprise: {directory} is damaged: 3 faults", said)
+    for line, words in zip(lines, ("vcpu-0.data: byte 32: the block has a wrong checksum",
+                                   "vcpu-1.order: byte 32: the block header has a wrong checksum",
+                                   "checkpoint-0/devices: wrong checksum")):
+        check(words in line, f"{words!r} is not in {line!r}")
+    check(len(lines) == 3, lines)
+
+
+DISAGREE = {
+    "point": ("0:10000,1:10002", "ends at 10002"),
+    "arcs": ("1999", "2000 arcs, its manifest says 1999"),
+    "register-digests": ("1,2", "the manifest says 0000000000000001"),
+    "ram-size": (str(2 << 20), "not one block of 2097152 bytes"),
+    "names": ("", "no checkpoint"),
+}
+
+
+@test_each(DISAGREE)
+def logs_and_manifest_must_agree(key):
+    value, words = DISAGREE[key]
+    with recording() as directory:
+        change_manifest(directory, key, value)
+        lines, _ = verify(directory, 1)
+    check(any(words in line for line in lines), lines)
+
+
+@test
+def what_is_no_recording_is_status_2():
+    with recording() as directory:
+        change_manifest(directory, "log-version", "99")
+        check("log format 99" in one_line(verify(directory, 2)[1]), "another version")
+        os.unlink(f"{directory}/manifest")
+        check("no manifest" in one_line(verify(directory, 2)[1]), "no manifest")
+    check("cannot open" in one_line(verify("/nonexistent", 2)[1]), "no directory")
+
+
+@test
+def usage():
+    text = run(REPRISE, "verify", "--help").stdout
+    check(text.startswith("usage: reprise verify ") and "exit status" in text, text)
+    check(all(len(line) <= 79 for line in text.splitlines()), "a line is too long")
+    for args, word in (([], "which recording"), (["x", "y"], "'y'"), (["--yaml", "x"], "--yaml")):
+        done = run(REPRISE, "verify", *args, status=2)
+        check(word in one_line(done.stderr) and done.stdout == "", done.stderr)
+
+
+main()
