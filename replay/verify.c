@@ -10,6 +10,8 @@
 
 #include "checkpoint-sums.h"
 #include "hw/recorder/log-block.h"
+#include "hw/recorder/place.h"
+#include "log-reader.h"
 #include "ram-image.h"
 
 G_DEFINE_QUARK(verify-error-quark, verify_error)
@@ -123,6 +125,32 @@ bool verify_checkpoint(const char *directory, const char *name, const Manifest *
            ram_image_check(ram, manifest->ram_size, error);
 }
 
+/* A block begins at each place; what comes then was checked with the rest of the log. */
+static bool check_place(const char *directory, const char *name, const Manifest *manifest,
+                        GError **error)
+{
+    g_autofree char *path = g_build_filename(directory, name, PLACE_FILE, NULL);
+    g_autoptr(Place) place = place_load(path, manifest->n_vcpus, error);
+
+    for (unsigned i = 0; place && i <= manifest->n_vcpus; i++) {
+        for (int j = 0; j < LOG_SUBSTREAMS; j++) {
+            g_autoptr(LogReader) reader = NULL;
+            LogEvent event;
+
+            if (!log_file_exists(manifest->n_vcpus, i, j)) {
+                continue;
+            }
+            reader = log_reader_open_at(directory, manifest->n_vcpus, i, j,
+                                        log_place_of(place->logs, i, j), error);
+            if (!reader || log_reader_next(reader, &event, error) == LOG_READER_BAD) {
+                g_prefix_error(error, "%s: ", path);
+                return false;
+            }
+        }
+    }
+    return place;
+}
+
 static void check_checkpoints(const char *directory, const Manifest *manifest,
                               Verified *verified)
 {
@@ -132,7 +160,8 @@ static void check_checkpoints(const char *directory, const Manifest *manifest,
     for (unsigned i = 0; i < manifest->checkpoints->len; i++) {
         GError *error = NULL;
 
-        if (!verify_checkpoint(directory, manifest->checkpoints->pdata[i], manifest, &error)) {
+        if (!verify_checkpoint(directory, manifest->checkpoints->pdata[i], manifest, &error) ||
+            (i > 0 && !check_place(directory, manifest->checkpoints->pdata[i], manifest, &error))) {
             fault_error(verified, error);
         }
     }

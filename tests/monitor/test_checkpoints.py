@@ -41,6 +41,7 @@ def replay_begins_at_any_checkpoint():
         print(f"exec {qemu.strip()} -drive file={disk},if=none,id=d,format=raw "
               "-device virtio-blk-pci,drive=d \"$@\"", file=file)
     recorded, _ = record(directory, "--checkpoint-interval", "0.3", "--", "/bin/sh", file.name)
+    run(REPRISE, "verify", directory)
     said = info(directory)
     points = [[int(at.split(":")[1]) for at in point.split(",")]
               for point in said["checkpoint_points"]]
@@ -140,6 +141,7 @@ def a_damaged_checkpoint_is_refused(name):
     os.truncate(path, os.path.getsize(path) // 2)
     said = replay(directory, "--from", "1", status=2)[1]
     check(path in said, said)
+    check(path in run(REPRISE, "verify", directory, status=1).stdout, "verify")
     check("replayed identically" in replay(directory)[1], "the start is not damaged")
 
 
