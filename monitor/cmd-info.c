@@ -115,21 +115,20 @@ static bool read_logs(Info *info, GError **error)
     return true;
 }
 
-/* The first one lies where the recording begins. */
-static bool read_place(Info *info, const char *directory, GError **error)
+/* The first one lies where the recording begins, unless that was dropped. */
+static bool read_place(Info *info, const char *name, GError **error)
 {
-    g_autofree char *path = g_build_filename(directory, PLACE_FILE, NULL);
     g_autoptr(Place) place = NULL;
 
-    if (info->points->len == 0) {
+    if (!place_find(info->directory, name, info->points->len == 0, info->manifest->n_vcpus, &place,
+                    error)) {
+        return false;
+    }
+    if (!place) {
         place = place_new(info->manifest->n_vcpus);
-    } else {
-        place = place_load(path, info->manifest->n_vcpus, error);
     }
-    if (place) {
-        g_ptr_array_add(info->points, point_format(place->point));
-    }
-    return place;
+    g_ptr_array_add(info->points, point_format(place->point));
+    return true;
 }
 
 static bool read_checkpoint(Info *info, const char *name, GError **error)
@@ -156,7 +155,7 @@ static bool read_checkpoint(Info *info, const char *name, GError **error)
             }
         }
     }
-    if (!ram_image_raw_size(ram, &raw_ram, error) || !read_place(info, directory, error)) {
+    if (!ram_image_raw_size(ram, &raw_ram, error) || !read_place(info, name, error)) {
         return false;
     }
     if (info->points->len > 1) {

@@ -29,6 +29,7 @@ typedef struct Record {
     char *qmp;
     int64_t digest_interval;    /* 0: QEMU's default */
     double checkpoint_interval; /* in seconds; 0: none but the first */
+    double keep_seconds;        /* 0: all */
     gboolean slow_path;
     char **command;             /* the user's, after "--"; NULL: the stock guest */
 
@@ -66,6 +67,8 @@ static const char usage[] =
     "                    the guest goes on\n"
     "  --checkpoint-interval S   make a checkpoint every S seconds, where replay can\n"
     "                    begin (default: only at the start)\n"
+    "  --keep-seconds S  keep the last S seconds only, in bounded space, until the\n"
+    "                    recording is stopped or the guest ends or panics\n"
     "  --digest-interval N   log registers every N steps (default: 1000000), to find\n"
     "                    where a replay goes astray\n"
     "  --slow-path       see every access to memory, as on a host whose code\n"
@@ -96,6 +99,9 @@ static const char *check_options(const Record *record)
     if (!(record->checkpoint_interval >= 0)) {
         return "--checkpoint-interval: seconds, more than 0";
     }
+    if (!(record->keep_seconds >= 0)) {
+        return "--keep-seconds: more than 0";
+    }
     if (!(record->timeout >= 0)) {
         return "--timeout: more than 0";
     }
@@ -117,6 +123,7 @@ static bool parse_arguments(Record *record, int argc, char **argv, int *status)
         { "qmp", 0, 0, G_OPTION_ARG_FILENAME, &record->qmp, NULL, NULL },
         { "checkpoint-interval", 0, 0, G_OPTION_ARG_DOUBLE, &record->checkpoint_interval, NULL,
           NULL },
+        { "keep-seconds", 0, 0, G_OPTION_ARG_DOUBLE, &record->keep_seconds, NULL, NULL },
         { "digest-interval", 0, 0, G_OPTION_ARG_INT64, &record->digest_interval, NULL, NULL },
         { "slow-path", 0, 0, G_OPTION_ARG_NONE, &record->slow_path, NULL, NULL },
         G_OPTION_ENTRY_NULL
@@ -289,6 +296,9 @@ static char *task_arguments(const Record *record, GError **error)
     json_open(&arguments, NULL, '{');
     if (record->checkpoint_interval) {
         json_double(&arguments, "checkpoint-interval", record->checkpoint_interval);
+    }
+    if (record->keep_seconds) {
+        json_double(&arguments, "keep-seconds", record->keep_seconds);
     }
     if (record->digest_interval) {
         json_u64(&arguments, "digest-interval", record->digest_interval);

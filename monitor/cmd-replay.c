@@ -158,18 +158,16 @@ static bool check_logs(const Replay *replay, GError **error)
 static bool find_place(Replay *replay, GError **error)
 {
     const GPtrArray *names = replay->manifest->checkpoints;
-    g_autofree char *path = NULL;
 
-    if (replay->from == 0) {
-        return true;
+    if (replay->from == 0 && names->len == 0) {
+        return true;            /* QEMU says what is wrong */
     }
     if ((unsigned)replay->from >= names->len) {
         return refuse(error, "%s has no checkpoint %d: reprise info lists them",
                       replay->directory, replay->from);
     }
-    path = g_build_filename(replay->directory, names->pdata[replay->from], PLACE_FILE, NULL);
-    replay->place = place_load(path, replay->manifest->n_vcpus, error);
-    return replay->place;
+    return place_find(replay->directory, names->pdata[replay->from], replay->from == 0,
+                      replay->manifest->n_vcpus, &replay->place, error);
 }
 
 static bool load(Replay *replay, GError **error)

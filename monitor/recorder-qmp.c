@@ -13,12 +13,14 @@
 
 void qmp_recorder_start(const char *directory, bool has_digest_interval, uint64_t digest_interval,
                         bool has_checkpoint_interval, double checkpoint_interval,
+                        bool has_keep_seconds, double keep_seconds,
                         bool has_slow_path, bool slow_path, Error **errp)
 {
     RecorderOptions options = {
         .digest_interval = has_digest_interval ? digest_interval : RECORDER_DIGEST_INTERVAL,
         .slow_path = has_slow_path && slow_path,
         .checkpoint_interval_s = has_checkpoint_interval ? checkpoint_interval : 0,
+        .keep_s = has_keep_seconds ? keep_seconds : 0,
     };
 
     recorder_start(directory, &options, errp);

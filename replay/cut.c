@@ -117,6 +117,9 @@ static bool read_stream(Arcs *arcs, const char *directory, unsigned n_vcpus, uns
     LogReaderResult result = LOG_READER_BAD;
     LogEvent event;
 
+    if (reader) {
+        log_reader_dropped(reader, reached);
+    }
     while (reader && (result = log_reader_next(reader, &event, error)) == LOG_READER_EVENT) {
         *reached = event.position + log_event_is_step(event.kind);
         if (event.kind == LOG_EVENT_WAIT) {

@@ -44,6 +44,8 @@ struct LogReader {
 
     LogTotals totals;
     bool ended;
+    bool dropped;               /* the first blocks were */
+    Position reached;           /* before those that are left */
     GError *error;              /* the log is bad, and stays so */
 };
 
@@ -167,6 +169,9 @@ static LogReaderResult next_block(LogReader *reader)
     }
     reader->block_offset = reader->offset;
     wrong = log_block_header_get(&reader->block, bytes);
+    if (!wrong && reader->block.flags & LOG_BLOCK_DROPPED) {
+        wrong = "a block that stands for dropped ones is not the first";
+    }
     if (!wrong) {
         wrong = check_place(reader);
     }
@@ -281,6 +286,12 @@ LogReaderResult log_reader_next(LogReader *reader, LogEvent *event, GError **err
     return result;
 }
 
+bool log_reader_dropped(const LogReader *reader, Position *reached)
+{
+    *reached = reader->reached;
+    return reader->dropped;
+}
+
 const char *log_reader_path(const LogReader *reader)
 {
     return reader->path;
@@ -361,6 +372,46 @@ static LogReader *reader_new(const char *directory, const char *name)
     return reader;
 }
 
+static bool seek(LogReader *reader, uint64_t offset)
+{
+    if (offset > G_MAXINT64 || lseek(reader->fd, offset, SEEK_SET) < 0) {
+        bad(reader, offset, "there is no such byte");
+        return false;
+    }
+    reader->offset = offset;
+    return true;
+}
+
+/* If the first block says so, go to the one after. */
+static bool skip_dropped(LogReader *reader)
+{
+    uint8_t bytes[LOG_DROPPED_BLOCK_BYTES];
+    uint8_t *payload = bytes + LOG_BLOCK_HEADER_BYTES;
+    ssize_t got = read_file(reader, bytes, sizeof(bytes));
+    LogBlockHeader header;
+    LogDropped dropped;
+
+    if (got < 0) {
+        return false;
+    }
+    if ((size_t)got < sizeof(bytes) || log_block_header_get(&header, bytes) ||
+        !(header.flags & LOG_BLOCK_DROPPED)) {
+        return seek(reader, LOG_FILE_HEADER_BYTES);     /* as any other, good or bad */
+    }
+    if (header.stream != reader->stream || header.substream != reader->substream ||
+        crc32c(0, payload, LOG_DROPPED_BYTES) != header.payload_crc) {
+        bad(reader, LOG_FILE_HEADER_BYTES, "the block that stands for dropped ones is wrong");
+        return false;
+    }
+    log_dropped_get(&dropped, payload);
+    reader->dropped = true;
+    reader->reached = dropped.reached;
+    reader->n_blocks = header.sequence;
+    reader->position = header.end;
+    reader->totals.stored_bytes += sizeof(bytes);
+    return seek(reader, dropped.offset);
+}
+
 LogReader *log_reader_open(const char *directory, unsigned n_vcpus, unsigned stream,
                            LogSubstream substream, GError **error)
 {
@@ -374,13 +425,13 @@ LogReader *log_reader_open(const char *directory, unsigned n_vcpus, unsigned str
             header.stream, log_substream_name(header.substream), header.n_vcpus,
             stream, log_substream_name(substream), n_vcpus);
     }
-    if (reader->error) {
-        g_propagate_error(error, g_error_copy(reader->error));
-        return NULL;
-    }
     reader->n_vcpus = n_vcpus;
     reader->stream = stream;
     reader->substream = substream;
+    if (reader->error || !skip_dropped(reader)) {
+        g_propagate_error(error, g_error_copy(reader->error));
+        return NULL;
+    }
     return g_steal_pointer(&reader);
 }
 
@@ -392,12 +443,10 @@ LogReader *log_reader_open_at(const char *directory, unsigned n_vcpus, unsigned 
     if (!reader) {
         return NULL;
     }
-    if (place->offset > G_MAXINT64 || lseek(reader->fd, place->offset, SEEK_SET) < 0) {
-        g_set_error(error, LOG_READER_ERROR, LOG_READER_ERROR_DAMAGED,
-                    "%s has no byte %" G_GUINT64_FORMAT, reader->path, place->offset);
+    if (!seek(reader, place->offset)) {
+        g_propagate_error(error, g_error_copy(reader->error));
         return NULL;
     }
-    reader->offset = place->offset;
     reader->n_blocks = place->block;
     reader->position = place->start;
     return g_steal_pointer(&reader);

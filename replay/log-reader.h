@@ -46,6 +46,9 @@ LogReaderResult log_reader_next(LogReader *reader, LogEvent *event, GError **err
  */
 bool log_reader_cut_off(const LogReader *reader);
 
+/* Were the first blocks dropped?  Then *@reached is how many steps had been made before. */
+bool log_reader_dropped(const LogReader *reader, Position *reached);
+
 /* "DIRECTORY/vcpu-0.order" */
 const char *log_reader_path(const LogReader *reader);
 

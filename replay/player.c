@@ -557,7 +557,7 @@ static void forget_recording(void)
 /* NULL and no error: it is the start of the recording. */
 static Place *find_checkpoint(const char *directory, unsigned number, GError **error)
 {
-    g_autofree char *path = NULL;
+    Place *place;
 
     if (number >= manifest->checkpoints->len) {
         g_set_error(error, MANIFEST_ERROR, MANIFEST_ERROR_INVALID, manifest->checkpoints->len ?
@@ -566,11 +566,9 @@ static Place *find_checkpoint(const char *directory, unsigned number, GError **e
                     manifest->checkpoints->len - 1);
         return NULL;
     }
-    if (number == 0) {
-        return NULL;
-    }
-    path = g_build_filename(directory, manifest->checkpoints->pdata[number], PLACE_FILE, NULL);
-    return place_load(path, manifest->n_vcpus, error);
+    place_find(directory, manifest->checkpoints->pdata[number], number == 0, manifest->n_vcpus,
+               &place, error);
+    return place;
 }
 
 /* Open everything before the machine is touched. */

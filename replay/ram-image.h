@@ -75,6 +75,12 @@ bool ram_image_load_changes(const char *path, RamImageBlockFn *lookup, void *opa
 /* Is the image sound to the last byte, of one block of @size bytes?  Keeps none of it. */
 bool ram_image_check(const char *path, uint64_t size, GError **error);
 
+/*
+ * Makes the last of @n images, each on top of the one before, a whole one.  A crash leaves the
+ * former one, or the new one, and either will do.
+ */
+bool ram_image_merge(char *const *paths, unsigned n, GError **error);
+
 /* The sum of the sizes of all blocks, from the header alone. */
 bool ram_image_raw_size(const char *path, uint64_t *size, GError **error);
 

@@ -108,8 +108,18 @@ static const char *check_event(Check *check, const LogEvent *event)
     return wrong;
 }
 
-bool verify_log(const char *directory, const Manifest *manifest, unsigned stream,
-                LogSubstream substream, VerifiedLog *log, GError **error)
+/* What was before the first part, which is not there any more. */
+static void begin_after_dropped(Check *check, const LogReader *reader, const Place *first,
+                                unsigned stream)
+{
+    check->log->dropped = log_reader_dropped(reader, &check->reached);
+    if (check->log->dropped && first && !check->is_dma) {
+        check->registers = first->logged[stream];
+    }
+}
+
+bool verify_log(const char *directory, const Manifest *manifest, const Place *first,
+                unsigned stream, LogSubstream substream, VerifiedLog *log, GError **error)
 {
     g_autoptr(LogReader) reader = log_reader_open(directory, manifest->n_vcpus, stream,
                                                   substream, error);
@@ -118,6 +128,9 @@ bool verify_log(const char *directory, const Manifest *manifest, unsigned stream
     LogEvent event;
 
     *log = (VerifiedLog) { 0 };
+    if (reader) {
+        begin_after_dropped(&check, reader, first, stream);
+    }
     while (reader && (result = log_reader_next(reader, &event, error)) == LOG_READER_EVENT) {
         const char *wrong = substream == LOG_ORDER ? check_event(&check, &event) : NULL;
 

@@ -75,7 +75,14 @@ static void check_end(const char *directory, const Manifest *manifest, unsigned 
 /* False if an order log is bad. */
 static bool check_logs(const char *directory, const Manifest *manifest, Verified *verified)
 {
+    g_autoptr(Place) first = NULL;
     bool order_is_good = true;
+
+    /* If it cannot be read, that is said where checkpoints are checked. */
+    if (manifest->checkpoints->len > 0) {
+        place_find(directory, manifest->checkpoints->pdata[0], true, manifest->n_vcpus, &first,
+                   NULL);
+    }
 
     for (unsigned stream = 0; stream <= manifest->n_vcpus; stream++) {
         for (int substream = 0; substream < LOG_SUBSTREAMS; substream++) {
@@ -85,7 +92,7 @@ static bool check_logs(const char *directory, const Manifest *manifest, Verified
             if (!log_file_exists(manifest->n_vcpus, stream, substream)) {
                 continue;
             }
-            if (!verify_log(directory, manifest, stream, substream, &log, &error)) {
+            if (!verify_log(directory, manifest, first, stream, substream, &log, &error)) {
                 fault_error(verified, error);
                 order_is_good &= substream != LOG_ORDER;
                 continue;
@@ -93,6 +100,7 @@ static bool check_logs(const char *directory, const Manifest *manifest, Verified
             check_end(directory, manifest, stream, substream, &log, verified);
             verified->events += log.events;
             verified->arcs += log.arcs;
+            verified->dropped |= log.dropped;
         }
     }
     return order_is_good;
@@ -106,7 +114,7 @@ static void check_order(const char *directory, const Manifest *manifest, Verifie
     if (!verified->reached) {
         fault(verified, "%s: %s", directory, error->message);
         g_error_free(error);
-    } else if (manifest->complete && verified->faults->len == 0 &&
+    } else if (manifest->complete && verified->faults->len == 0 && !verified->dropped &&
                verified->arcs != manifest->arcs) {
         fault(verified, "%s: its logs have %" PRIu64 " arcs, its manifest says %" PRIu64, directory,
               verified->arcs, manifest->arcs);
@@ -126,11 +134,14 @@ bool verify_checkpoint(const char *directory, const char *name, const Manifest *
 }
 
 /* A block begins at each place; what comes then was checked with the rest of the log. */
-static bool check_place(const char *directory, const char *name, const Manifest *manifest,
-                        GError **error)
+static bool check_place(const char *directory, const char *name, bool is_first,
+                        const Manifest *manifest, GError **error)
 {
-    g_autofree char *path = g_build_filename(directory, name, PLACE_FILE, NULL);
-    g_autoptr(Place) place = place_load(path, manifest->n_vcpus, error);
+    g_autoptr(Place) place = NULL;
+
+    if (!place_find(directory, name, is_first, manifest->n_vcpus, &place, error)) {
+        return false;
+    }
 
     for (unsigned i = 0; place && i <= manifest->n_vcpus; i++) {
         for (int j = 0; j < LOG_SUBSTREAMS; j++) {
@@ -143,12 +154,12 @@ static bool check_place(const char *directory, const char *name, const Manifest 
             reader = log_reader_open_at(directory, manifest->n_vcpus, i, j,
                                         log_place_of(place->logs, i, j), error);
             if (!reader || log_reader_next(reader, &event, error) == LOG_READER_BAD) {
-                g_prefix_error(error, "%s: ", path);
+                g_prefix_error(error, "%s/%s: ", name, PLACE_FILE);
                 return false;
             }
         }
     }
-    return place;
+    return true;
 }
 
 static void check_checkpoints(const char *directory, const Manifest *manifest,
@@ -161,7 +172,7 @@ static void check_checkpoints(const char *directory, const Manifest *manifest,
         GError *error = NULL;
 
         if (!verify_checkpoint(directory, manifest->checkpoints->pdata[i], manifest, &error) ||
-            (i > 0 && !check_place(directory, manifest->checkpoints->pdata[i], manifest, &error))) {
+            !check_place(directory, manifest->checkpoints->pdata[i], i == 0, manifest, &error)) {
             fault_error(verified, error);
         }
     }

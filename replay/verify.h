@@ -13,6 +13,7 @@
 
 #include "hw/recorder/log-events.h"
 #include "hw/recorder/manifest.h"
+#include "hw/recorder/place.h"
 #include "hw/recorder/position.h"
 
 typedef struct Verified {
@@ -20,6 +21,7 @@ typedef struct Verified {
     uint64_t events;
     uint64_t arcs;
     bool cut_off;               /* it is not complete */
+    bool dropped;               /* the first part of a log was */
     Point *reached;             /* how far it can be replayed; NULL if the order logs are bad */
 } Verified;
 
@@ -36,13 +38,17 @@ typedef struct VerifiedLog {
     uint64_t bytes;             /* of the file, up to its last good block */
     Position last;              /* position of the last event */
     bool cut_off;
+    bool dropped;               /* its first part was */
     bool has_end;               /* and the last event is an END: */
     uint64_t end_registers;
 } VerifiedLog;
 
-/* Reads one log, and checks what can be said of it alone. */
-bool verify_log(const char *directory, const Manifest *manifest, unsigned stream,
-                LogSubstream substream, VerifiedLog *log, GError **error);
+/*
+ * Reads one log, and checks what can be said of it alone.  @first is the place of the first
+ * checkpoint, if the logs before that were dropped; or NULL.
+ */
+bool verify_log(const char *directory, const Manifest *manifest, const Place *first,
+                unsigned stream, LogSubstream substream, VerifiedLog *log, GError **error);
 
 /*
  * The waits (verify-order.c).  Whoever waits, waits for a step that is there, unless logs

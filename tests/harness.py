@@ -144,15 +144,17 @@ class Qmp:
                 if process.poll() is not None:
                     raise AssertionError(process.stderr.read())
                 time.sleep(0.01)
-        self.stream = self.socket.makefile("rw", encoding="utf-8")
+        # Two: what was read ahead is lost when the same one is written to.
+        self.stream = self.socket.makefile("r", encoding="utf-8")
+        self.commands = self.socket.makefile("w", encoding="utf-8")
         self.events = []
         self.greeting = json.loads(self.stream.readline())
         self("qmp_capabilities")
 
     def __call__(self, command, **arguments):
         """The whole answer: {"return": ...} or {"error": ...}."""
-        json.dump({"execute": command, "arguments": arguments}, self.stream)
-        self.stream.flush()
+        json.dump({"execute": command, "arguments": arguments}, self.commands)
+        self.commands.flush()
         while True:
             answer = json.loads(self.stream.readline())
             if "event" not in answer:
@@ -169,6 +171,7 @@ class Qmp:
             self.events.append(json.loads(self.stream.readline()))
 
     def close(self):
+        self.commands.close()
         self.stream.close()
         self.socket.close()
 

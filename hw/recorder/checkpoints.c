@@ -8,11 +8,16 @@
  * changed in memory is in the page cache; a thread waits for the disk.  A checkpoint counts
  * when its place is written, and the manifest names it.
  *
+ * A flight recorder keeps the last seconds only, so what comes before the newest checkpoint that
+ * is older than that can go: the logs before it, and the checkpoints, once its image of memory
+ * is a whole one.  That is made when there is enough to be gained.
+ *
  * Main thread, big lock held, but for that thread, which has the manifest to itself meanwhile.
  */
 #include "qemu/osdep.h"
 #include "qemu/main-loop.h"
 #include "qemu/timer.h"
+#include "qemu/units.h"
 #include "hw/core/cpu.h"
 #include "qapi/error.h"
 #include "qapi/qapi-events-recorder.h"
@@ -23,6 +28,10 @@
 #include "hw/recorder/recorder.h"
 #include "hw/recorder/recorder-internal.h"
 #include "hw/recorder/session.h"
+#include "replay/checkpoint-sums.h"
+
+/* More of them are not kept. */
+#define MOST_OLD_LOG_BYTES (64 * MiB)
 
 /* One that is on its way to the disk. */
 typedef struct Pending {
@@ -31,21 +40,165 @@ typedef struct Pending {
     char *directory;
     RamImageWriter *ram;
     Place *place;
+    int64_t made_us;
     double pause_s;
     uint64_t bytes;             /* of memory that had changed */
     GError *error;
 } Pending;
 
+/* One that is on disk. */
+typedef struct Kept {
+    char *name;
+    int64_t made_us;
+    uint64_t ram_bytes;         /* of its file */
+    Place *place;               /* NULL: the start */
+} Kept;
+
 static struct {
     const char *recording;      /* NULL: nothing is recorded */
     Manifest *manifest;
     LogWriter *writer;
+    unsigned n_made;
     int64_t interval_ms;
     QEMUTimer *timer;           /* NULL: nobody wants them regularly */
     Pending *pending;
+    int64_t keep_us;            /* 0: all */
+    GPtrArray *kept;            /* of Kept, oldest first; the thread's */
 } checkpoints;
 
-/* --- the thread --------------------------------------------------------------- */
+/* --- the thread: what need not be kept ---------------------------------------------- */
+
+static void kept_free(void *opaque)
+{
+    Kept *kept = opaque;
+
+    place_free(kept->place);
+    g_free(kept->name);
+    g_free(kept);
+}
+
+static Kept *kept_at(unsigned i)
+{
+    return g_ptr_array_index(checkpoints.kept, i);
+}
+
+static char *path_of(const Kept *kept, const char *file)
+{
+    return g_build_filename(checkpoints.recording, kept->name, file, NULL);
+}
+
+static uint64_t file_size(const char *path)
+{
+    struct stat status;
+
+    return stat(path, &status) == 0 ? status.st_size : 0;
+}
+
+static void keep(const char *name, int64_t made_us, Place *place)
+{
+    Kept *kept = g_new0(Kept, 1);
+    g_autofree char *ram = NULL;
+
+    kept->name = g_strdup(name);
+    kept->made_us = made_us;
+    kept->place = place;
+    ram = path_of(kept, RAM_IMAGE_FILE);
+    kept->ram_bytes = file_size(ram);
+    g_ptr_array_add(checkpoints.kept, kept);
+}
+
+static uint64_t log_bytes_before(const Kept *kept)
+{
+    uint64_t bytes = 0;
+
+    for (unsigned i = 0; kept->place && i < kept->place->logs->n_streams * LOG_SUBSTREAMS; i++) {
+        bytes += kept->place->logs->place[i].offset;
+    }
+    return bytes;
+}
+
+/* Is there enough to be gained by beginning at @first?  A whole image is written for it. */
+static bool is_worth_it(unsigned first)
+{
+    uint64_t changes = 0;
+
+    for (unsigned i = 1; i <= first; i++) {
+        changes += kept_at(i)->ram_bytes;
+    }
+    return changes > kept_at(0)->ram_bytes / 2 ||
+           log_bytes_before(kept_at(first)) - log_bytes_before(kept_at(0)) > MOST_OLD_LOG_BYTES;
+}
+
+static bool merge(unsigned first, GError **error)
+{
+    g_autoptr(GPtrArray) paths = g_ptr_array_new_with_free_func(g_free);
+
+    for (unsigned i = 0; i <= first; i++) {
+        g_ptr_array_add(paths, path_of(kept_at(i), RAM_IMAGE_FILE));
+    }
+    if (!ram_image_merge((char *const *)paths->pdata, paths->len, error)) {
+        return false;
+    }
+    kept_at(first)->ram_bytes = file_size(paths->pdata[first]);
+    return true;
+}
+
+static void drop_logs(const Kept *first)
+{
+    unsigned n = first->place->n_vcpus;
+    g_autofree Position *reached = g_new0(Position, n + 1);
+
+    memcpy(reached, first->place->point->at, n * sizeof(Position));
+    reached[n] = first->place->dma_steps;
+    log_writer_drop(checkpoints.writer, first->place->logs, reached);
+}
+
+static void remove_checkpoint(const Kept *kept)
+{
+    static const char *const files[] = {
+        RAM_IMAGE_FILE, CHECKPOINT_CPUS, CHECKPOINT_DEVICES, CHECKPOINT_SUMS, PLACE_FILE, "",
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(files); i++) {
+        g_autofree char *path = path_of(kept, files[i]);
+
+        remove(path);
+    }
+}
+
+/*
+ * In this order, so that a recorder that is killed at any moment leaves what can be replayed: the
+ * manifest never names a checkpoint whose logs are gone, nor one whose memory is.
+ */
+static bool begin_at(unsigned first, GError **error)
+{
+    if (!merge(first, error)) {
+        return false;
+    }
+    g_ptr_array_remove_range(checkpoints.manifest->checkpoints, 0, first);
+    if (!manifest_save(checkpoints.manifest, checkpoints.recording, error)) {
+        return false;
+    }
+    drop_logs(kept_at(first));
+    for (unsigned i = 0; i < first; i++) {
+        remove_checkpoint(kept_at(i));
+    }
+    g_ptr_array_remove_range(checkpoints.kept, 0, first);
+    return true;
+}
+
+static bool drop_what_is_old(GError **error)
+{
+    int64_t limit = g_get_monotonic_time() - checkpoints.keep_us;
+    unsigned first = 0;
+
+    while (first + 1 < checkpoints.kept->len && kept_at(first + 1)->made_us <= limit) {
+        first++;
+    }
+    return !checkpoints.keep_us || !first || !is_worth_it(first) || begin_at(first, error);
+}
+
+/* --- the thread: one more --------------------------------------------------------- */
 
 static bool finish(Pending *pending, GError **error)
 {
@@ -56,7 +209,9 @@ static bool finish(Pending *pending, GError **error)
         return false;
     }
     manifest_add_checkpoint(checkpoints.manifest, pending->name);
-    return manifest_save(checkpoints.manifest, checkpoints.recording, error);
+    keep(pending->name, pending->made_us, g_steal_pointer(&pending->place));
+    return manifest_save(checkpoints.manifest, checkpoints.recording, error) &&
+           drop_what_is_old(error);
 }
 
 static void pending_free(Pending *pending)
@@ -126,7 +281,7 @@ static Place *where(void)
 static bool save(Pending *pending, Error **errp)
 {
     bool was_running = runstate_is_running();
-    int64_t began = g_get_monotonic_time();
+    int64_t began = pending->made_us = g_get_monotonic_time();
 
     if (was_running) {
         pause_all_vcpus();
@@ -146,11 +301,10 @@ static bool save(Pending *pending, Error **errp)
 
 static bool begin(Error **errp)
 {
-    unsigned number = checkpoints.manifest->checkpoints->len;
     Pending *pending = g_new0(Pending, 1);
     ERRP_GUARD();
 
-    pending->name = g_strdup_printf("checkpoint-%u", number);
+    pending->name = g_strdup_printf("checkpoint-%u", ++checkpoints.n_made);
     pending->directory = g_build_filename(checkpoints.recording, pending->name, NULL);
     if (!save(pending, errp)) {
         /* What had changed is forgotten, so no later one would be right. */
@@ -199,12 +353,16 @@ static void is_due(void *opaque)
 }
 
 void recorder_checkpoints_start(const char *directory, Manifest *manifest, LogWriter *writer,
-                                double interval_s)
+                                double interval_s, double keep_s)
 {
     checkpoints.recording = directory;
     checkpoints.manifest = manifest;
     checkpoints.writer = writer;
+    checkpoints.n_made = 0;
     checkpoints.interval_ms = interval_s * 1000;
+    checkpoints.keep_us = keep_s * 1e6;
+    checkpoints.kept = g_ptr_array_new_with_free_func(kept_free);
+    keep(manifest->checkpoints->pdata[0], g_get_monotonic_time(), NULL);
     if (interval_s > 0) {
         checkpoints.timer = timer_new_ms(QEMU_CLOCK_REALTIME, is_due, NULL);
         set_timer();
@@ -215,5 +373,6 @@ void recorder_checkpoints_stop(void)
 {
     g_clear_pointer(&checkpoints.timer, timer_free);
     join();
+    g_clear_pointer(&checkpoints.kept, g_ptr_array_unref);
     checkpoints.recording = NULL;
 }

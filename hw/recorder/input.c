@@ -90,6 +90,7 @@ MemTxResult recorder_device_store(CPUState *cpu, MemoryRegion *mr, hwaddr offset
         /* It is read as memory, which no device of a replay would change. */
         recorder_fail("the guest writes to %s", memory_region_name(mr));
     }
+    recorder_trigger_console(address, value);
     be_with_device(cpu);
     result = memory_region_dispatch_write(mr, offset, value, op, attrs);
     recorder_running(cpu);

@@ -120,6 +120,32 @@ void log_block_header_put(const LogBlockHeader *header, uint8_t bytes[LOG_BLOCK_
     put(bytes + BLOCK_CRC, crc32c(0, bytes, BLOCK_CRC), 4);
 }
 
+void log_dropped_put(unsigned stream, LogSubstream substream, uint64_t sequence, Position start,
+                     const LogDropped *dropped, uint8_t bytes[LOG_DROPPED_BLOCK_BYTES])
+{
+    uint8_t *payload = bytes + LOG_BLOCK_HEADER_BYTES;
+    LogBlockHeader header = {
+        .stream = stream,
+        .substream = substream,
+        .flags = LOG_BLOCK_DROPPED,
+        .sequence = sequence,
+        .end = start,
+        .raw_size = LOG_DROPPED_BYTES,
+        .stored_size = LOG_DROPPED_BYTES,
+    };
+
+    put(payload, dropped->offset, 8);
+    put(payload + 8, dropped->reached, 8);
+    header.payload_crc = crc32c(0, payload, LOG_DROPPED_BYTES);
+    log_block_header_put(&header, bytes);
+}
+
+void log_dropped_get(LogDropped *dropped, const uint8_t payload[LOG_DROPPED_BYTES])
+{
+    dropped->offset = get(payload, 8);
+    dropped->reached = get(payload + 8, 8);
+}
+
 /* The rules of docs/log-format.md for what one header says by itself. */
 static const char *check_block_header(const LogBlockHeader *header)
 {
@@ -138,6 +164,11 @@ static const char *check_block_header(const LogBlockHeader *header)
     }
     if (header->n_events > header->raw_size / LOG_EVENT_MIN_SIZE) {
         return "the block header claims more events than fit";
+    }
+    if (header->flags & LOG_BLOCK_DROPPED) {
+        return header->flags == LOG_BLOCK_DROPPED && header->n_events == 0 && header->start == 0 &&
+               header->raw_size == LOG_DROPPED_BYTES ? NULL
+               : "the block that stands for dropped ones says something else, too";
     }
     /* An empty block only says that the log ends. */
     if (header->n_events == 0 && (header->raw_size > 0 || header->end != header->start ||

@@ -38,6 +38,18 @@ typedef struct LogBlockHeader {
     uint32_t payload_crc;       /* of the payload in the file */
 } LogBlockHeader;
 
+/* What a block that stands for dropped ones says. */
+typedef struct LogDropped {
+    uint64_t offset;            /* of the next block in the file */
+    Position reached;           /* steps that were made; of an order log */
+} LogDropped;
+
+/* The whole block: it stands for all before block @sequence, which starts at @start. */
+#define LOG_DROPPED_BLOCK_BYTES (LOG_BLOCK_HEADER_BYTES + LOG_DROPPED_BYTES)
+void log_dropped_put(unsigned stream, LogSubstream substream, uint64_t sequence, Position start,
+                     const LogDropped *dropped, uint8_t bytes[LOG_DROPPED_BLOCK_BYTES]);
+void log_dropped_get(LogDropped *dropped, const uint8_t payload[LOG_DROPPED_BYTES]);
+
 void log_file_header_put(const LogFileHeader *header, uint8_t bytes[LOG_FILE_HEADER_BYTES]);
 void log_block_header_put(const LogBlockHeader *header, uint8_t bytes[LOG_BLOCK_HEADER_BYTES]);
 

@@ -3,6 +3,9 @@
  * The files of a recording's logs.  Everything goes through the descriptors that
  * were opened at the start, so that a directory that is renamed does no harm.
  */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE             /* fallocate() */
+#endif
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -58,7 +61,7 @@ static bool create(LogFiles *files, LogFile *file, const LogFileHeader *header, 
 
     file->name = log_file_name(header->n_vcpus, header->stream, header->substream);
     file->fd = openat(files->directory_fd, file->name,
-                      O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666);
+                      O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (file->fd < 0) {
         return fail(files, file, "create", errno, error);
     }
@@ -127,6 +130,36 @@ bool log_files_append(LogFiles *files, unsigned stream, LogSubstream substream,
 uint64_t log_files_size(const LogFiles *files, unsigned stream, LogSubstream substream)
 {
     return files->file[stream * LOG_SUBSTREAMS + substream].size;
+}
+
+static bool punch(LogFiles *files, const LogFile *file, uint64_t from, uint64_t to, GError **error)
+{
+    return fallocate(file->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, from, to - from) == 0 ||
+           fail(files, file, "drop the old part of", errno, error);
+}
+
+/* First say where the log goes on, then give the rest back. */
+bool log_files_drop(LogFiles *files, unsigned stream, LogSubstream substream, uint64_t sequence,
+                    Position start, const LogDropped *dropped, GError **error)
+{
+    LogFile *file = &files->file[stream * LOG_SUBSTREAMS + substream];
+    uint8_t block[LOG_DROPPED_BLOCK_BYTES];
+    uint64_t rest = LOG_FILE_HEADER_BYTES + sizeof(block);
+
+    if (dropped->offset <= rest) {
+        return true;            /* it would take more than it gives */
+    }
+    log_dropped_put(stream, substream, sequence, start, dropped, block);
+    if (pwrite(file->fd, block, sizeof(block), LOG_FILE_HEADER_BYTES) != sizeof(block)) {
+        return fail(files, file, "write", errno ? errno : EIO, error);
+    }
+    return punch(files, file, rest, dropped->offset, error);
+}
+
+/* Where the file has nothing, that changes nothing. */
+bool log_files_can_drop(LogFiles *files, GError **error)
+{
+    return punch(files, &files->file[0], 1 << 30, (1 << 30) + 4096, error);
 }
 
 bool log_files_sync(LogFiles *files, GError **error)

@@ -36,7 +36,10 @@
 /* Flags of a block. */
 #define LOG_BLOCK_LZ4               1   /* the payload is compressed */
 #define LOG_BLOCK_LAST              2   /* the log was ended properly after this */
-#define LOG_BLOCK_FLAGS             (LOG_BLOCK_LZ4 | LOG_BLOCK_LAST)
+#define LOG_BLOCK_DROPPED           4   /* stands for blocks that were dropped; the first one only */
+#define LOG_BLOCK_FLAGS             (LOG_BLOCK_LZ4 | LOG_BLOCK_LAST | LOG_BLOCK_DROPPED)
+/* Its payload: where the next block is, and how many steps were made before. */
+#define LOG_DROPPED_BYTES           16
 
 /* A block is closed when its events have this many bytes: for lz4's sake. */
 #define LOG_BLOCK_TARGET            (64 * 1024)

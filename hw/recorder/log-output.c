@@ -58,13 +58,14 @@ void log_block_free(LogBlock *block)
 {
     if (block) {
         log_buffer_free(block->events);
+        g_free(block->drop);
         g_free(block);
     }
 }
 
 static size_t block_cost(const LogBlock *block)
 {
-    return block->mark ? 0 : sizeof(*block) + sizeof(*block->events) + block->events->allocated;
+    return block->mark || block->drop ? 0 : sizeof(*block) + sizeof(*block->events) + block->events->allocated;
 }
 
 /* Takes the error.  Only the first matters: after it nothing is written. */
@@ -108,6 +109,35 @@ LogMark *log_output_mark(LogOutput *output, unsigned n_streams)
     g_queue_push_tail(&blocks, block);
     log_output_push(output, &blocks, false);
     return mark;
+}
+
+static void forget(LogOutput *output, const LogDrop *drop)
+{
+    for (unsigned i = 0; i < drop->n_streams * LOG_SUBSTREAMS && log_output_ok(output); i++) {
+        GError *error = NULL;
+
+        if (log_file_exists(drop->n_streams - 1, i / LOG_SUBSTREAMS, i % LOG_SUBSTREAMS) &&
+            !log_files_drop(output->files, i / LOG_SUBSTREAMS, i % LOG_SUBSTREAMS,
+                            drop->log[i].sequence, drop->log[i].start, &drop->log[i].dropped,
+                            &error)) {
+            fail(output, error);
+        }
+    }
+}
+
+void log_output_drop(LogOutput *output, LogDrop *drop)
+{
+    LogBlock *block = g_new0(LogBlock, 1);
+    GQueue blocks = G_QUEUE_INIT;
+
+    block->drop = drop;
+    g_queue_push_tail(&blocks, block);
+    log_output_push(output, &blocks, false);
+}
+
+bool log_output_can_drop(LogOutput *output, GError **error)
+{
+    return log_files_can_drop(output->files, error);
 }
 
 bool log_mark_wait(LogMark *mark, GError **error)
@@ -216,6 +246,8 @@ static void *output_thread(void *opaque)
 
         if (block && block->mark) {
             pass_mark(output, block->mark);
+        } else if (block && block->drop) {
+            forget(output, block->drop);
         } else if (block) {
             write_block(output, block);
         }

@@ -23,8 +23,20 @@ typedef struct LogOutput LogOutput;
 typedef struct LogBlock {
     LogBlockHeader header;
     LogBuffer *events;
-    struct LogMark *mark;       /* no block at all: just tell how long the files are */
+    /* No block at all, but one of these: */
+    struct LogMark *mark;       /* tell how long the files are */
+    struct LogDrop *drop;       /* forget what is before */
 } LogBlock;
+
+/* What each log is to forget. */
+typedef struct LogDrop {
+    unsigned n_streams;
+    struct {
+        uint64_t sequence;
+        Position start;
+        LogDropped dropped;
+    } log[];                    /* stream * LOG_SUBSTREAMS + substream */
+} LogDrop;
 
 /* A place in the queue, and what the files were like when the thread came there. */
 typedef struct LogMark {
@@ -65,6 +77,11 @@ void log_output_push(LogOutput *output, GQueue *blocks, bool wait);
 LogMark *log_output_mark(LogOutput *output, unsigned n_streams);
 bool log_mark_wait(LogMark *mark, GError **error);
 void log_mark_free(LogMark *mark);
+
+/* After all that was pushed so far.  Takes @drop. */
+void log_output_drop(LogOutput *output, LogDrop *drop);
+/* Before log_output_start(). */
+bool log_output_can_drop(LogOutput *output, GError **error);
 
 /* Ends the thread once all is written, and syncs; sets @error to the first error. */
 bool log_output_finish(LogOutput *output, GError **error);

@@ -310,6 +310,26 @@ bool log_places_wait(LogPlaces *places, GError **error)
     return true;
 }
 
+void log_writer_drop(LogWriter *writer, LogPlaces *places, const Position *reached)
+{
+    unsigned n = places->n_streams * LOG_SUBSTREAMS;
+    LogDrop *drop = g_malloc0(sizeof(*drop) + n * sizeof(drop->log[0]));
+
+    drop->n_streams = places->n_streams;
+    for (unsigned i = 0; i < n; i++) {
+        drop->log[i].sequence = places->place[i].block;
+        drop->log[i].start = places->place[i].start;
+        drop->log[i].dropped.offset = places->place[i].offset;
+        drop->log[i].dropped.reached = reached[i / LOG_SUBSTREAMS];
+    }
+    log_output_drop(writer->output, drop);
+}
+
+bool log_writer_can_drop(LogWriter *writer, GError **error)
+{
+    return log_output_can_drop(writer->output, error);
+}
+
 void log_places_free(LogPlaces *places)
 {
     if (places) {

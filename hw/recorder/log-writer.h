@@ -78,6 +78,14 @@ bool log_places_wait(LogPlaces *places, GError **error);
 void log_places_free(LogPlaces *places);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(LogPlaces, log_places_free)
 
+/*
+ * Forget what lies before these places, whose offsets are known; @reached: how many steps each
+ * stream had made.  Any thread.
+ */
+void log_writer_drop(LogWriter *writer, LogPlaces *places, const Position *reached);
+/* Can that be done where the logs are? */
+bool log_writer_can_drop(LogWriter *writer, GError **error);
+
 static inline LogPlace *log_place_of(LogPlaces *places, unsigned stream, LogSubstream substream)
 {
     return &places->place[stream * LOG_SUBSTREAMS + substream];

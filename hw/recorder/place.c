@@ -289,3 +289,16 @@ Place *place_load(const char *path, unsigned n_vcpus, GError **error)
     }
     return g_steal_pointer(&place);
 }
+
+bool place_find(const char *recording, const char *name, bool is_first, unsigned n_vcpus,
+                Place **place, GError **error)
+{
+    g_autofree char *path = g_build_filename(recording, name, PLACE_FILE, NULL);
+
+    *place = NULL;
+    if (is_first && !g_file_test(path, G_FILE_TEST_EXISTS)) {
+        return true;
+    }
+    *place = place_load(path, n_vcpus, error);
+    return *place;
+}

@@ -30,6 +30,13 @@ bool place_save(const Place *place, const char *path, GError **error);
 /* Trusts nothing in it. */
 Place *place_load(const char *path, unsigned n_vcpus, GError **error);
 
+/*
+ * Of the checkpoint @name of a recording.  The first one may have none: it lies at the start, and
+ * *@place is NULL; unless that was dropped.
+ */
+bool place_find(const char *recording, const char *name, bool is_first, unsigned n_vcpus,
+                Place **place, GError **error);
+
 #define PLACE_ERROR place_error_quark()
 GQuark place_error_quark(void);
 

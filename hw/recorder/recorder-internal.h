@@ -211,11 +211,20 @@ char *checkpoint_ram_digest(void);
 
 /* checkpoints.c: those that are made while recording, after the first. */
 void recorder_checkpoints_start(const char *directory, Manifest *manifest, LogWriter *writer,
-                                double interval_s);
+                                double interval_s, double keep_s);
 /* Waits until the last one is on disk. */
 void recorder_checkpoints_stop(void);
 
-/* session.c */
+/* trigger.c: what ends the recording of a flight recorder. */
+void recorder_trigger_set(hwaddr console);
+void recorder_trigger_clear(void);
+/* Has the guest said so?  Then the recording is about to end. */
+bool recorder_trigger_panicked(void);
+/* A vCPU stores to a device. */
+void recorder_trigger_console(hwaddr address, uint64_t value);
+
+/* session.c: end the recording, if there is one, as soon as it can be done. */
+void recorder_end(const char *reason);
 void recorder_fail(const char *format, ...) G_GNUC_PRINTF(1, 2);
 
 /* recorder-status.c: SIGUSR1 shows what goes on, from now on or no more. */

@@ -32,6 +32,7 @@ static struct {
     Sphere *sphere;
     int64_t started_us;
     uint64_t digest_interval;
+    double keep_s;              /* of a flight recorder; 0: all */
     char *failure;              /* why it must end; set once, by any thread */
 } session;
 
@@ -265,7 +266,7 @@ static bool begin(Error **errp)
     }
     manifest_add_checkpoint(session.manifest, "checkpoint-0");
     session.writer = log_writer_new(session.directory, session.manifest->n_vcpus, &error);
-    if (!session.writer) {
+    if (!session.writer || (session.keep_s && !log_writer_can_drop(session.writer, &error))) {
         error_setg(errp, "%s", error->message);
         return false;
     }
@@ -352,7 +353,21 @@ static bool check_options(const RecorderOptions *options, Error **errp)
                    options->checkpoint_interval_s);
         return false;
     }
+    if (options->keep_s != 0 && !(options->keep_s >= 1 && options->keep_s <= 1e6)) {
+        error_setg(errp, "%g seconds to be kept: give 1 to 1000000, or 0 for all",
+                   options->keep_s);
+        return false;
+    }
     return true;
+}
+
+/* What is kept begins at a checkpoint, so there must be some. */
+static double checkpoint_interval(const RecorderOptions *options)
+{
+    if (options->checkpoint_interval_s || !options->keep_s) {
+        return options->checkpoint_interval_s;
+    }
+    return MIN(MAX(options->keep_s / 4, 0.5), 60);
 }
 
 bool recorder_start(const char *directory, const RecorderOptions *options, Error **errp)
@@ -372,6 +387,7 @@ bool recorder_start(const char *directory, const RecorderOptions *options, Error
     }
     session.directory = g_strdup(directory);
     session.digest_interval = options->digest_interval;
+    session.keep_s = options->keep_s;
     recorder_force_slow_path = options->slow_path || !tcg_has_recorder_check();
     session.manifest = describe_machine();
     if (was_running) {
@@ -384,7 +400,10 @@ bool recorder_start(const char *directory, const RecorderOptions *options, Error
         }
         if (settle(errp)) {
             recorder_checkpoints_start(session.directory, session.manifest, session.writer,
-                                       options->checkpoint_interval_s);
+                                       checkpoint_interval(options), options->keep_s);
+            if (options->keep_s) {
+                recorder_trigger_set(session.manifest->console_address);
+            }
             return true;
         }
         if (was_running) {
@@ -445,6 +464,7 @@ static void end(const char *reason)
     Manifest *manifest = session.manifest;
     g_autoptr(GError) error = NULL;
 
+    recorder_trigger_clear();
     recorder_checkpoints_stop();
     manifest->end = point_new(manifest->n_vcpus);
     run_on_all(end_vcpu, RUN_ON_CPU_HOST_PTR(manifest));
@@ -466,24 +486,42 @@ static void end(const char *reason)
     session_clear();
 }
 
-bool recorder_stop(bool pause, Error **errp)
+/* If there is still something to end when the guest stands still. */
+static void stop(const char *reason, bool pause)
 {
     bool was_running = runstate_is_running();
 
-    if (!recorder_recording()) {
-        error_setg(errp, "nothing is being recorded");
-        return false;
-    }
     if (was_running) {
         vm_stop(RUN_STATE_PAUSED);
     }
     if (recorder_recording()) {
-        end("stopped");
+        end(reason);
     }
     if (was_running && !pause) {
         vm_start();
     }
+}
+
+bool recorder_stop(bool pause, Error **errp)
+{
+    if (!recorder_recording()) {
+        error_setg(errp, "nothing is being recorded");
+        return false;
+    }
+    stop("stopped", pause);
     return true;
+}
+
+void recorder_end(const char *reason)
+{
+    if (recorder_recording()) {
+        stop(reason, false);
+    }
+}
+
+static void end_after_panic(void *opaque)
+{
+    recorder_end("guest-panic");
 }
 
 /* A vCPU found that the recording cannot go on: end it, the guest goes on. */
@@ -536,6 +574,9 @@ static void vm_state_changed(void *opaque, bool running, RunState state)
     if (recorder_recording()) {
         check_paused_registers(running);
     }
+    if (recorder_recording() && state == RUN_STATE_GUEST_PANICKED && session.keep_s) {
+        aio_bh_schedule_oneshot(qemu_get_aio_context(), end_after_panic, NULL);
+    }
     if (!running && recorder_replaying()) {
         player_finish();
     }
@@ -551,7 +592,8 @@ static void shutting_down(Notifier *notifier, void *data)
 
     if (recorder_recording()) {
         vm_stop(RUN_STATE_SHUTDOWN);
-        end(shutdown_caused_by_guest(*cause) ? "guest-shutdown" : "quit");
+        end(*cause == SHUTDOWN_CAUSE_GUEST_PANIC || recorder_trigger_panicked() ? "guest-panic" :
+            shutdown_caused_by_guest(*cause) ? "guest-shutdown" : "quit");
     }
 }
 

@@ -20,6 +20,7 @@ typedef struct RecorderOptions {
     uint64_t digest_interval;       /* in steps */
     bool slow_path;                 /* generated code makes no access to memory by itself */
     double checkpoint_interval_s;   /* 0: no checkpoints but the first */
+    double keep_s;                  /* keep the last so many seconds only; 0: all */
 } RecorderOptions;
 
 bool recorder_start(const char *directory, const RecorderOptions *options, Error **errp);

@@ -135,8 +135,8 @@ def follow(process, is_record):
         if is_tool:
             started = start_of_execution(qmp)
         else:
-            qmp.stream.write('{"execute": "cont"}')
-            qmp.stream.flush()
+            qmp.commands.write('{"execute": "cont"}')
+            qmp.commands.flush()
             started = time_of("RESUME", qmp)
         at_mark("start")
         marks, output = marks_on(process.stdout, at_mark)
@@ -209,8 +209,8 @@ FILL = ("mount -t tmpfs -o size=440m none /tmp && "
 def pause_of_start(qmp):
     """Seconds for which the guest stands still."""
     shutil.rmtree(RECORDING, ignore_errors=True)
-    json.dump({"execute": "recorder-start", "arguments": {"directory": RECORDING}}, qmp.stream)
-    qmp.stream.flush()
+    json.dump({"execute": "recorder-start", "arguments": {"directory": RECORDING}}, qmp.commands)
+    qmp.commands.flush()
     pause = -time_of("STOP", qmp) + time_of("RESUME", qmp)
     while "event" in (answer := json.loads(qmp.stream.readline())):
         pass

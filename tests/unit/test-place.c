@@ -29,13 +29,15 @@ static void log_some(LogStream *stream, Position *position, unsigned n)
     log_stream_rest(stream, *position);
 }
 
+/* @places NULL: from the start. */
 static void check_from(LogPlaces *places, LogSubstream substream, unsigned vcpu, unsigned n,
                        Position first)
 {
     g_autoptr(GError) error = NULL;
     g_autoptr(LogReader) reader =
-        log_reader_open_at(directory, VCPUS, vcpu, substream,
-                           log_place_of(places, vcpu, substream), &error);
+        places ? log_reader_open_at(directory, VCPUS, vcpu, substream,
+                                    log_place_of(places, vcpu, substream), &error)
+               : log_reader_open(directory, VCPUS, vcpu, substream, &error);
     LogEvent event;
     unsigned seen = 0;
 
@@ -52,14 +54,39 @@ static void check_from(LogPlaces *places, LogSubstream substream, unsigned vcpu,
     g_assert_cmpuint(seen, ==, n);
 }
 
-static void test_logs(void)
+static void remove_logs(void)
+{
+    static const char *const names[] = {
+        "vcpu-0.order", "vcpu-0.data", "vcpu-1.order", "vcpu-1.data", "dma.order",
+    };
+
+    for (unsigned i = 0; i < G_N_ELEMENTS(names); i++) {
+        g_autofree char *log = g_build_filename(directory, names[i], NULL);
+
+        g_unlink(log);
+    }
+}
+
+static uint64_t bytes_on_disk(const char *name)
+{
+    g_autofree char *log = g_build_filename(directory, name, NULL);
+    GStatBuf status;
+
+    g_assert_cmpint(g_stat(log, &status), ==, 0);
+    return status.st_blocks * 512;
+}
+
+/* @drop: what lies before the place. */
+static void write_and_read(bool drop)
 {
     g_autoptr(GError) error = NULL;
-    g_autoptr(LogWriter) writer = log_writer_new(directory, VCPUS, &error);
+    g_autoptr(LogWriter) writer = NULL;
     g_autoptr(LogPlaces) places = NULL;
-    Position position[VCPUS] = { 0 }, first[VCPUS];
+    Position position[VCPUS] = { 0 }, first[VCPUS], reached[VCPUS + 1] = { 0 };
     const unsigned before[VCPUS] = { 30000, 0 }, after[VCPUS] = { 5, 20000 };
 
+    remove_logs();
+    writer = log_writer_new(directory, VCPUS, &error);
     g_assert_no_error(error);
     for (unsigned i = 0; i <= VCPUS; i++) {
         log_stream_rest(log_writer_stream(writer, i), 0);
@@ -74,11 +101,63 @@ static void test_logs(void)
     }
     log_places_wait(places, &error);
     g_assert_no_error(error);
+    if (drop && !log_writer_can_drop(writer, &error)) {
+        g_test_skip("no holes can be punched into files here");
+        return;
+    }
+    if (drop) {
+        memcpy(reached, first, sizeof(first));
+        log_writer_drop(writer, places, reached);
+    }
     log_writer_finish(writer, &error);
     g_assert_no_error(error);
     for (unsigned i = 0; i < VCPUS; i++) {
         check_from(places, LOG_ORDER, i, after[i], first[i]);
         check_from(places, LOG_DATA, i, after[i], first[i]);
+        check_from(NULL, LOG_ORDER, i, drop ? after[i] : before[i] + after[i], drop ? first[i] : 0);
+        check_from(NULL, LOG_DATA, i, drop ? after[i] : before[i] + after[i], drop ? first[i] : 0);
+    }
+    if (drop) {
+        g_autoptr(LogReader) reader = log_reader_open(directory, VCPUS, 0, LOG_ORDER, &error);
+        Position at;
+
+        g_assert_true(log_reader_dropped(reader, &at));
+        g_assert_cmpuint(at, ==, first[0]);
+        g_assert_cmpuint(bytes_on_disk("vcpu-0.order"), <, 20000);
+    }
+}
+
+static void test_logs(void)
+{
+    write_and_read(false);
+}
+
+static void test_dropped(void)
+{
+    write_and_read(true);
+}
+
+/* The block that stands for what was dropped: any bit of it. */
+static void test_dropped_damage(void)
+{
+    g_autofree char *log = g_build_filename(directory, "vcpu-0.order", NULL);
+    g_autofree char *text = NULL;
+    size_t length;
+
+    write_and_read(true);
+    g_assert_true(g_file_get_contents(log, &text, &length, NULL));
+    for (unsigned bit = 32 * 8; bit < (32 + 52 + 16) * 8; bit++) {
+        g_autoptr(LogReader) reader = NULL;
+        g_autoptr(GError) error = NULL;
+        LogEvent event;
+
+        text[bit / 8] ^= 1 << bit % 8;
+        g_assert_true(g_file_set_contents_full(log, text, length, G_FILE_SET_CONTENTS_NONE, 0644,
+                                               NULL));
+        reader = log_reader_open(directory, VCPUS, 0, LOG_ORDER, &error);
+        g_assert_true(!reader || log_reader_next(reader, &event, &error) == LOG_READER_BAD);
+        g_assert_nonnull(error);
+        text[bit / 8] ^= 1 << bit % 8;
     }
 }
 
@@ -216,6 +295,8 @@ int main(int argc, char **argv)
     directory = g_dir_make_tmp("test-place-XXXXXX", NULL);
     path = g_build_filename(directory, PLACE_FILE, NULL);
     g_test_add_func("/place/logs", test_logs);
+    g_test_add_func("/place/dropped", test_dropped);
+    g_test_add_func("/place/dropped-damage", test_dropped_damage);
     g_test_add_func("/place/round-trip", test_round_trip);
     g_test_add_func("/place/damage", test_damage);
     g_test_add_func("/place/hostile", test_hostile);

@@ -109,6 +109,48 @@ static void test_changes(void)
     }
 }
 
+static void save_change(const char *to, Guest *guest, uint64_t page, uint8_t byte)
+{
+    g_autoptr(GError) error = NULL;
+    g_autoptr(RamImageWriter) writer = ram_image_create(to, &error);
+    uint64_t size = guest->blocks[0].size;
+    g_autofree uint64_t *changed = g_new0(uint64_t, ram_image_chunks(size) + 1);
+
+    memset(guest->blocks[0].host + page * PAGE, byte, PAGE);
+    changed[page / RAM_IMAGE_CHUNK_PAGES] |= UINT64_C(1) << page % RAM_IMAGE_CHUNK_PAGES;
+    ram_image_add_changes(writer, guest->blocks[0].name, guest->blocks[0].host, size, changed,
+                          &error);
+    ram_image_close(writer, &error);
+    g_assert_no_error(error);
+}
+
+/* A whole image and two changes are one whole image. */
+static void test_merge(void)
+{
+    g_autoptr(Guest) guest = g_new0(Guest, 1);
+    g_autoptr(Guest) copy = NULL;
+    g_autoptr(GError) error = NULL;
+    g_autofree char *first = g_build_filename(directory, "first", NULL);
+    g_autofree char *second = g_build_filename(directory, "second", NULL);
+    char *const paths[] = { path, first, second };
+
+    guest_add_block(guest, "mach-virt.ram", 300);
+    guest_fill(guest);
+    save(guest, &error);
+    save_change(first, guest, 7, 1);
+    save_change(second, guest, 299, 0);
+    ram_image_merge(paths, 3, &error);
+    g_assert_no_error(error);
+    copy = guest_like(guest);
+    ram_image_load(second, guest_lookup, copy, &error);
+    g_assert_no_error(error);
+    g_assert_true(guest_same(guest, copy));
+    g_assert_false(ram_image_merge(paths + 1, 2, &error));
+    g_assert_error(error, RAM_IMAGE_ERROR, RAM_IMAGE_ERROR_FOREIGN);
+    g_unlink(first);
+    g_unlink(second);
+}
+
 static void test_zero_pages(void)
 {
     const unsigned n_pages = 4096;
@@ -334,6 +376,7 @@ int main(int argc, char **argv)
     path = g_build_filename(directory, RAM_IMAGE_FILE, NULL);
     g_test_add_func("/ram-image/round-trip", test_round_trip);
     g_test_add_func("/ram-image/changes", test_changes);
+    g_test_add_func("/ram-image/merge", test_merge);
     g_test_add_func("/ram-image/zero-pages", test_zero_pages);
     g_test_add_func("/ram-image/damage", test_damage);
     g_test_add_func("/ram-image/hostile", test_hostile);

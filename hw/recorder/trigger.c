@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * What ends a flight recorder's recording, beside QMP: the guest panics, which a pvpanic device
+ * or its console tells, or the process gets SIGUSR2.  Then the last seconds are
+ * there to be replayed.
+ *
+ * Main thread, but for the console, which is a vCPU's.
+ */
+#include "qemu/osdep.h"
+#include "qemu/event_notifier.h"
+#include "qemu/main-loop.h"
+#include "qemu/timer.h"
+#include "qapi/error.h"
+#include "system/runstate.h"
+
+#include "hw/recorder/recorder.h"
+#include "hw/recorder/recorder-internal.h"
+
+/* What Linux prints first; the rest, and the stacks, come within this time. */
+static const char panic_text[] = "Kernel panic - not syncing";
+#define PANIC_MS 1000
+
+static struct {
+    bool set;                   /* atomic: vCPUs look */
+    hwaddr console;
+    unsigned matched;           /* bytes of the text; the console's vCPU alone writes, one at a time */
+    QEMUTimer *panic;           /* the text was there */
+    EventNotifier signal;
+    struct sigaction before;
+} trigger;
+
+/* --- the console ------------------------------------------------------------------- */
+
+static void has_panicked(void *opaque)
+{
+    recorder_end("guest-panic");
+}
+
+static void panic_begins(void *opaque)
+{
+    if (trigger.set) {
+        timer_mod(trigger.panic, qemu_clock_get_ms(QEMU_CLOCK_REALTIME) + PANIC_MS);
+    }
+}
+
+/* No part of the text is its beginning again but for its first letter. */
+void recorder_trigger_console(hwaddr address, uint64_t value)
+{
+    unsigned matched = qatomic_read(&trigger.matched);
+
+    if (!qatomic_read(&trigger.set) || address != trigger.console) {
+        return;
+    }
+    if ((uint8_t)value != panic_text[matched]) {
+        matched = 0;
+    }
+    if ((uint8_t)value == panic_text[matched]) {
+        matched++;
+    }
+    if (!panic_text[matched]) {
+        matched = 0;
+        aio_bh_schedule_oneshot(qemu_get_aio_context(), panic_begins, NULL);
+    }
+    qatomic_set(&trigger.matched, matched);
+}
+
+bool recorder_trigger_panicked(void)
+{
+    return trigger.set && timer_pending(trigger.panic);
+}
+
+/* --- a signal -------------------------------------------------------------------------- */
+
+static void on_signal(int number)
+{
+    event_notifier_set(&trigger.signal);
+}
+
+static void got_signal(EventNotifier *notifier)
+{
+    if (event_notifier_test_and_clear(notifier)) {
+        recorder_end("signal");
+    }
+}
+
+/* --- all of them ----------------------------------------------------------------------- */
+
+void recorder_trigger_set(hwaddr console)
+{
+    struct sigaction action = { .sa_handler = on_signal, .sa_flags = SA_RESTART };
+
+    trigger.console = console;
+    trigger.matched = 0;
+    trigger.panic = timer_new_ms(QEMU_CLOCK_REALTIME, has_panicked, NULL);
+    event_notifier_init(&trigger.signal, false);
+    event_notifier_set_handler(&trigger.signal, got_signal);
+    sigaction(SIGUSR2, &action, &trigger.before);
+    qatomic_set(&trigger.set, true);
+}
+
+void recorder_trigger_clear(void)
+{
+    if (!trigger.set) {
+        return;
+    }
+    qatomic_set(&trigger.set, false);
+    sigaction(SIGUSR2, &trigger.before, NULL);
+    event_notifier_set_handler(&trigger.signal, NULL);
+    event_notifier_cleanup(&trigger.signal);
+    g_clear_pointer(&trigger.panic, timer_free);
+}

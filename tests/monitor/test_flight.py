@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The flight recorder: the last seconds only, in bounded space, until something happens."""
+
+import json
+import os
+import signal
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
+from harness import TOP as SOURCE
+from harness import Qmp, check, emulator_of, run, test, test_each
+from recording import (REPRISE, TOP, console, end, main, place, record, replay, start,
+                       wait_for_console)
+
+BUSY = "while :; do forkstorm -t 2 -n 5; racey -t 2 -n 5000; date; done"
+KEEP_S = 2
+
+
+def first_checkpoint(directory):
+    """Of one that is being made, whose logs must be left alone."""
+    with open(os.path.join(directory, "manifest")) as file:
+        return next(line for line in file if line.startswith("names=")).split("=")[1].split(";")[0]
+
+
+def info(directory):
+    return json.loads(run(REPRISE, "info", "--json", directory).stdout)
+
+
+def blocks(directory):
+    """Bytes that it takes on disk: holes do not count."""
+    taken = 0
+    for folder, _, files in os.walk(directory):
+        for name in files:
+            try:
+                taken += os.lstat(os.path.join(folder, name)).st_blocks * 512
+            except FileNotFoundError:
+                pass            # dropped meanwhile
+    return taken
+
+
+def is_good_from_the_middle(directory, recorded):
+    """It begins somewhere later, is sound, and replays from its first and last checkpoint."""
+    said = info(directory)
+    check(all(int(at.split(":")[1]) > 0 for at in said["checkpoint_points"][0].split(",")), said)
+    run(REPRISE, "verify", directory)
+    for number in (0, len(said["checkpoints"]) - 1):
+        shown, line = replay(directory, "--from", str(number))
+        check("replayed identically" in line, line)
+        check(recorded.endswith(shown), f"another end:\n{shown}")
+    check(len(run(REPRISE, "dump", directory).stdout.splitlines()) == said["log_events"], "dump")
+
+
+@test
+def the_last_seconds_are_kept_in_bounded_space():
+    directory, path = place("flight"), os.path.join(TOP, "qmp")
+    process = start("record", "-o", directory, "--smp", "2", "--keep-seconds", str(KEEP_S),
+                    "--qmp", path, "--run", BUSY)
+    qmp = Qmp(path, process)
+    wait_for_console(b"reprise: begin", process)
+    taken, dropped = [], 0
+    while dropped < 3:
+        first = first_checkpoint(directory)
+        while first_checkpoint(directory) == first:
+            taken.append(blocks(directory))
+            time.sleep(0.2)
+        dropped += 1
+    check(qmp("recorder-stop") == {"return": {}}, "recorder-stop")
+    qmp("quit")
+    end(process)
+    qmp.close()
+    is_good_from_the_middle(directory, console())
+    half = len(taken) // 2
+    check(max(taken[half:]) < 2 * max(taken[:half]), f"it grows: {taken}")
+
+
+@test
+def a_guest_that_panics_ends_it():
+    """Its console says so; it does not restart, and so would be silent for ever."""
+    directory = place("panic")
+    qemu = run(f"{SOURCE}/images/boot", "--arch", "aarch64", "--smp", "2", "--print", "--run",
+               "for i in 1 2 3 4 5 6; do forkstorm -t 2 -n 10; done; "
+               "echo c >/proc/sysrq-trigger").stdout.replace("panic=-1", "panic=0")
+    with open(os.path.join(TOP, "command"), "w") as file:
+        print(f"exec {qemu.strip()} \"$@\"", file=file)
+    recorded, line = record(directory, "--keep-seconds", str(KEEP_S), "--", "/bin/sh", file.name)
+    check("guest-panic" in line, line)
+    check(b"Kernel panic - not syncing" in recorded and b"end Kernel panic" in recorded, recorded)
+    shown, line = replay(directory)
+    check("replayed identically" in line and b"end Kernel panic" in shown, line)
+
+
+@test
+def a_signal_ends_it():
+    directory = place("signal")
+    process = start("record", "-o", directory, "--keep-seconds", str(KEEP_S), "--run", BUSY)
+    wait_for_console(b" UTC ", process)
+    os.kill(emulator_of(process), signal.SIGUSR2)
+    check("signal" in end(process), "why did it end?")
+    check("replayed identically" in replay(directory)[1], "replay")
+
+
+@test
+def one_that_was_killed_replays():
+    directory = place("killed")
+    process = start("record", "-o", directory, "--smp", "2", "--keep-seconds", str(KEEP_S),
+                    "--run", BUSY)
+    wait_for_console(b"reprise: begin", process)
+    first = first_checkpoint(directory)
+    while first_checkpoint(directory) == first:
+        time.sleep(0.1)
+    os.kill(emulator_of(process), signal.SIGKILL)
+    end(process, 1)
+    shown, line = replay(directory)
+    check("replayed up to the cut" in line and shown in console(), line)
+    run(REPRISE, "verify", directory)
+
+
+@test_each(["0.2", "-1", "nan"])
+def a_time_that_makes_no_sense_is_refused(seconds):
+    line = record(place("x"), "--keep-seconds", seconds, "--run", "true", status=2)[1]
+    check("keep" in line or "kept" in line, line)
+
+
+main()
