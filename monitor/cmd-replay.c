@@ -11,10 +11,9 @@
 #include <stdio.h>
 
 #include "emulator.h"
-#include "hw/recorder/log-block.h"
 #include "hw/recorder/manifest.h"
 #include "hw/recorder/place.h"
-#include "replay/log-reader.h"
+#include "replay/verify.h"
 #include "tool.h"
 
 typedef struct Replay {
@@ -130,31 +129,6 @@ static bool refuse(GError **error, const char *format, ...)
     return false;
 }
 
-/* All of it: a byte that is wrong would look like a divergence. */
-static bool check_logs(const Replay *replay, GError **error)
-{
-    unsigned n_vcpus = replay->manifest->n_vcpus;
-
-    for (unsigned stream = 0; stream <= n_vcpus; stream++) {
-        for (int log = 0; log < LOG_SUBSTREAMS; log++) {
-            LogTotals totals = { 0 };
-
-            if (!log_file_exists(n_vcpus, stream, log)) {
-                continue;
-            }
-            if (!log_totals_read(replay->directory, n_vcpus, stream, log, &totals, error)) {
-                return false;
-            }
-            if (totals.cut_off && replay->manifest->complete) {
-                g_autofree char *name = log_file_name(n_vcpus, stream, log);
-
-                return refuse(error, "%s is truncated: %s ends too early", replay->directory, name);
-            }
-        }
-    }
-    return true;
-}
-
 static bool find_place(Replay *replay, GError **error)
 {
     const GPtrArray *names = replay->manifest->checkpoints;
@@ -178,7 +152,8 @@ static bool load(Replay *replay, GError **error)
     if (!manifest || !manifest_check_replayable(manifest, error) || !find_place(replay, error)) {
         return false;
     }
-    return check_logs(replay, error);
+    /* All of it: a byte that is wrong would look like a divergence, or a wait like a hang. */
+    return verify_for_replay(replay->directory, manifest, error);
 }
 
 /* --- QEMU ------------------------------------------------------------------- */

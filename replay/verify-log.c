@@ -127,7 +127,7 @@ bool verify_log(const char *directory, const Manifest *manifest, const Place *fi
     LogReaderResult result = LOG_READER_BAD;
     LogEvent event;
 
-    *log = (VerifiedLog) { 0 };
+    *log = (VerifiedLog) { .bytes = reader ? log_reader_totals(reader)->good_bytes : 0 };
     if (reader) {
         begin_after_dropped(&check, reader, first, stream);
     }
@@ -141,14 +141,18 @@ bool verify_log(const char *directory, const Manifest *manifest, const Place *fi
                         log_event_name(event.kind), event.position, wrong);
             return false;
         }
+        if (log_reader_at_block_end(reader)) {
+            const LogTotals *totals = log_reader_totals(reader);
+
+            log->events = totals->events;
+            log->bytes = totals->good_bytes;
+            log->last = totals->last;
+            log->reached = substream == LOG_ORDER ? check.reached : event.position;
+        }
     }
     if (result == LOG_READER_END) {
-        const LogTotals *totals = log_reader_totals(reader);
-
-        log->events = totals->events;
-        log->bytes = totals->good_bytes;
-        log->last = totals->last;
-        log->cut_off = totals->cut_off;
+        log->bytes = log_reader_totals(reader)->good_bytes;     /* perhaps an empty block */
+        log->cut_off = log_reader_cut_off(reader);
     }
     return result == LOG_READER_END;
 }

@@ -7,6 +7,7 @@
  */
 #include "verify.h"
 
+#include "cut.h"
 #include "log-reader.h"
 
 typedef struct Stream {
@@ -19,6 +20,7 @@ typedef struct Stream {
 
 typedef struct Order {
     unsigned n_streams;         /* the last is DMA */
+    bool tolerant;              /* a log that is bad just ends there */
     Stream *stream;
 } Order;
 
@@ -36,21 +38,25 @@ static bool has_ended(const Stream *stream)
     return stream->event.kind == LOG_EVENT_KINDS;
 }
 
-static bool next(Stream *stream, GError **error)
+static bool next(const Order *order, Stream *stream, GError **error)
 {
-    LogReaderResult result = log_reader_next(stream->log, &stream->event, error);
+    LogReaderResult result = log_reader_next(stream->log, &stream->event,
+                                             order->tolerant ? NULL : error);
 
-    if (result == LOG_READER_END) {
+    if (result == LOG_READER_BAD && !order->tolerant) {
+        return false;
+    }
+    if (result != LOG_READER_EVENT) {
         stream->event.kind = LOG_EVENT_KINDS;
-        stream->cut_off = log_reader_cut_off(stream->log);
-    } else if (result == LOG_READER_EVENT && stream->event.position >= stream->limit) {
+        stream->cut_off = result == LOG_READER_BAD || log_reader_cut_off(stream->log);
+    } else if (stream->event.position >= stream->limit) {
         stream->event.kind = LOG_EVENT_KINDS;
         stream->cut_off = true;
         stream->reached = stream->limit;
-    } else if (result == LOG_READER_EVENT) {
-        stream->reached = stream->event.position;
+    } else {
+        stream->reached = MAX(stream->reached, stream->event.position);
     }
-    return result != LOG_READER_BAD;
+    return true;
 }
 
 /* Does the next event wait for a step that is not done? */
@@ -66,9 +72,10 @@ static bool must_wait(const Order *order, const Stream *stream)
 static bool go_on(Order *order, Stream *stream, bool *moved, GError **error)
 {
     while (!has_ended(stream) && !must_wait(order, stream)) {
-        stream->reached = stream->event.position + log_event_is_step(stream->event.kind);
+        stream->reached = MAX(stream->reached,
+                              stream->event.position + log_event_is_step(stream->event.kind));
         *moved = true;
-        if (!next(stream, error)) {
+        if (!next(order, stream, error)) {
             return false;
         }
     }
@@ -110,41 +117,72 @@ static bool explain(const Order *order, unsigned first, GError **error)
     return true;
 }
 
-Point *verify_order(const char *directory, unsigned n_vcpus, const Point *limit, GError **error)
+/* @limit has a position for each vCPU, and perhaps for DMA. */
+static bool open_all(Order *order, const char *directory, const Position *limit, unsigned n_limits,
+                     GError **error)
 {
-    g_auto(Order) order = { n_vcpus + 1, g_new0(Stream, n_vcpus + 1) };
-    Point *reached;
-    bool moved = true;
+    for (unsigned i = 0; i < order->n_streams; i++) {
+        Stream *stream = &order->stream[i];
 
-    for (unsigned i = 0; i < order.n_streams; i++) {
-        Stream *stream = &order.stream[i];
-
-        stream->limit = limit && i < n_vcpus ? limit->at[i] : UINT64_MAX;
-        stream->log = log_reader_open(directory, n_vcpus, i, LOG_ORDER, error);
+        stream->limit = i < n_limits ? limit[i] : CUT_NONE;
+        stream->log = log_reader_open(directory, order->n_streams - 1, i, LOG_ORDER, error);
         if (!stream->log) {
-            return NULL;
+            return false;
         }
         log_reader_dropped(stream->log, &stream->reached);
-        if (!next(stream, error)) {
-            return NULL;
+        if (!next(order, stream, error)) {
+            return false;
         }
     }
+    return true;
+}
+
+static bool go_as_far_as_possible(Order *order, GError **error)
+{
+    bool moved = true;
+
     while (moved) {
         moved = false;
-        for (unsigned i = 0; i < order.n_streams; i++) {
-            if (!go_on(&order, &order.stream[i], &moved, error)) {
-                return NULL;
+        for (unsigned i = 0; i < order->n_streams; i++) {
+            if (!go_on(order, &order->stream[i], &moved, error)) {
+                return false;
             }
         }
+    }
+    return true;
+}
+
+static Point *where_they_are(const Order *order)
+{
+    Point *reached = point_new(order->n_streams - 1);
+
+    for (unsigned i = 0; i < reached->n_vcpus; i++) {
+        reached->at[i] = order->stream[i].reached;
+    }
+    return reached;
+}
+
+Point *verify_order(const char *directory, unsigned n_vcpus, const Point *limit, GError **error)
+{
+    g_auto(Order) order = { n_vcpus + 1, false, g_new0(Stream, n_vcpus + 1) };
+
+    if (!open_all(&order, directory, limit ? limit->at : NULL, limit ? n_vcpus : 0, error) ||
+        !go_as_far_as_possible(&order, error)) {
+        return NULL;
     }
     for (unsigned i = 0; i < order.n_streams; i++) {
         if (!has_ended(&order.stream[i]) && !explain(&order, i, error)) {
             return NULL;
         }
     }
-    reached = point_new(n_vcpus);
-    for (unsigned i = 0; i < n_vcpus; i++) {
-        reached->at[i] = order.stream[i].reached;
-    }
-    return reached;
+    return where_they_are(&order);
+}
+
+Point *verify_find_cut(const char *directory, unsigned n_vcpus, const Position *limit,
+                       GError **error)
+{
+    g_auto(Order) order = { n_vcpus + 1, true, g_new0(Stream, n_vcpus + 1) };
+
+    return open_all(&order, directory, limit, order.n_streams, error) &&
+           go_as_far_as_possible(&order, error) ? where_they_are(&order) : NULL;
 }

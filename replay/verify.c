@@ -41,6 +41,10 @@ static void fault_error(Verified *verified, GError *error)
 
 /* --- logs ----------------------------------------------------------------------- */
 
+/* Of a log that is cut off, in a recording that is complete. */
+#define TRUNCATED "%s/%s: byte %" PRIu64 ": it is truncated: it ends here, and the manifest says " \
+                  "that the recording is complete"
+
 /* A log against the manifest; both logs of a vCPU are of the same steps. */
 static void check_end(const char *directory, const Manifest *manifest, unsigned stream,
                       LogSubstream substream, const VerifiedLog *log, Verified *verified)
@@ -50,8 +54,7 @@ static void check_end(const char *directory, const Manifest *manifest, unsigned 
     Position end;
 
     if (log->cut_off && manifest->complete) {
-        fault(verified, "%s/%s: byte %" PRIu64 ": it ends here, too early: the manifest says that "
-              "the recording is complete", directory, name, log->bytes);
+        fault(verified, TRUNCATED, directory, name, log->bytes);
         return;
     }
     if (is_order && manifest->complete && !log->has_end) {
@@ -72,17 +75,24 @@ static void check_end(const char *directory, const Manifest *manifest, unsigned 
     }
 }
 
-/* False if an order log is bad. */
-static bool check_logs(const char *directory, const Manifest *manifest, Verified *verified)
+/* If it cannot be read, that is said where checkpoints are checked. */
+static Place *first_place(const char *directory, const Manifest *manifest)
 {
-    g_autoptr(Place) first = NULL;
-    bool order_is_good = true;
+    Place *first = NULL;
 
-    /* If it cannot be read, that is said where checkpoints are checked. */
     if (manifest->checkpoints->len > 0) {
         place_find(directory, manifest->checkpoints->pdata[0], true, manifest->n_vcpus, &first,
                    NULL);
     }
+    return first;
+}
+
+/* False if an order log is bad. */
+static bool check_logs(const char *directory, const Manifest *manifest, Verified *verified)
+{
+    g_autoptr(Place) first = first_place(directory, manifest);
+    bool order_is_good = true;
+
 
     for (unsigned stream = 0; stream <= manifest->n_vcpus; stream++) {
         for (int substream = 0; substream < LOG_SUBSTREAMS; substream++) {
@@ -119,6 +129,33 @@ static void check_order(const char *directory, const Manifest *manifest, Verifie
         fault(verified, "%s: its logs have %" PRIu64 " arcs, its manifest says %" PRIu64, directory,
               verified->arcs, manifest->arcs);
     }
+}
+
+bool verify_for_replay(const char *directory, const Manifest *manifest, GError **error)
+{
+    g_autoptr(Place) first = first_place(directory, manifest);
+    g_autoptr(Point) reached = NULL;
+
+    for (unsigned i = 0; i < (manifest->n_vcpus + 1) * LOG_SUBSTREAMS; i++) {
+        unsigned stream = i / LOG_SUBSTREAMS, substream = i % LOG_SUBSTREAMS;
+        VerifiedLog log;
+
+        if (!log_file_exists(manifest->n_vcpus, stream, substream)) {
+            continue;
+        }
+        if (!verify_log(directory, manifest, first, stream, substream, &log, error)) {
+            return false;
+        }
+        if (log.cut_off && manifest->complete) {
+            g_autofree char *name = log_file_name(manifest->n_vcpus, stream, substream);
+
+            g_set_error(error, VERIFY_ERROR, VERIFY_ERROR_TRUNCATED, TRUNCATED, directory, name,
+                        log.bytes);
+            return false;
+        }
+    }
+    reached = verify_order(directory, manifest->n_vcpus, manifest->cut, error);
+    return reached != NULL;
 }
 
 /* --- checkpoints ---------------------------------------------------------------- */

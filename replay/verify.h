@@ -26,16 +26,22 @@ typedef struct Verified {
 } Verified;
 
 void verify_recording(const char *directory, const Manifest *manifest, Verified *verified);
+/*
+ * Only the logs, and what replay relies on: that they are whole, make sense, and nobody waits
+ * for ever.  The first fault is the error.
+ */
+bool verify_for_replay(const char *directory, const Manifest *manifest, GError **error);
 void verified_clear(Verified *verified);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Verified, verified_clear)
 
 /* --- the parts ------------------------------------------------------------------ */
 
-/* What a log says, read to its end (verify-log.c). */
+/* What a log says, read to its end or as far as it is good (verify-log.c). */
 typedef struct VerifiedLog {
     uint64_t events;
     uint64_t arcs;
-    uint64_t bytes;             /* of the file, up to its last good block */
+    uint64_t bytes;             /* of the file, up to its last good block; 0: its header is bad */
+    Position reached;           /* steps that are known to the end of that block */
     Position last;              /* position of the last event */
     bool cut_off;
     bool dropped;               /* its first part was */
@@ -57,6 +63,14 @@ bool verify_log(const char *directory, const Manifest *manifest, const Place *fi
  */
 Point *verify_order(const char *directory, unsigned n_vcpus, const Point *limit, GError **error);
 
+/*
+ * The same of logs that may be bad, and then end where they are: the largest point that can be
+ * reached.  @limit has a position for each stream, or CUT_NONE.  NULL only if a log
+ * cannot be opened.
+ */
+Point *verify_find_cut(const char *directory, unsigned n_vcpus, const Position *limit,
+                       GError **error);
+
 /* A checkpoint: all its files. */
 bool verify_checkpoint(const char *directory, const char *name, const Manifest *manifest,
                        GError **error);
@@ -66,6 +80,7 @@ GQuark verify_error_quark(void);
 
 typedef enum VerifyError {
     VERIFY_ERROR_LOG,           /* an event that cannot be */
+    VERIFY_ERROR_TRUNCATED,
     VERIFY_ERROR_NO_SOURCE,     /* a wait for a step that is not there */
     VERIFY_ERROR_CYCLE,         /* waits in a circle */
 } VerifyError;
