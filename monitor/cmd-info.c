@@ -186,8 +186,10 @@ static bool collect(Info *info, GError **error)
 static void json_end(Json *json, const Manifest *manifest)
 {
     g_autofree char *point = manifest->end ? point_format(manifest->end) : NULL;
+    g_autofree char *cut = manifest->cut ? point_format(manifest->cut) : NULL;
 
     json_string(json, "end_point", point);
+    json_string(json, "cut", cut);
     if (!manifest->end) {
         json_null(json, "end_digest");
         json_null(json, "seconds");
@@ -344,6 +346,11 @@ static void print_table(const Info *info)
     row("replayable", "%s", manifest_check_replayable(manifest, &why) ? "yes" : why->message);
     if (!is_complete(info)) {
         row("logged to", "%s", logged);
+    }
+    if (manifest->cut) {
+        g_autofree char *cut = point_format(manifest->cut);
+
+        row("cut", "%s", cut);
     }
     print_end(manifest);
 

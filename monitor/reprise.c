@@ -31,6 +31,7 @@ static const Command commands[] = {
     { "help", run_help, "show this text" },
     { "info", run_info, "show what a recording is of, and its size" },
     { "record", run_record, "record a guest until it ends or is stopped" },
+    { "repair", run_repair, "cut a damaged recording to what can be replayed" },
     { "replay", run_replay, "replay a recording, and say if it was the same run" },
     { "verify", run_verify, "check a recording for damage, without replaying it" },
     { "version", run_version, "show the version, log format and patch level" },

@@ -32,6 +32,7 @@ int run_compare(int argc, char **argv);
 int run_dump(int argc, char **argv);
 int run_info(int argc, char **argv);
 int run_record(int argc, char **argv);
+int run_repair(int argc, char **argv);
 int run_replay(int argc, char **argv);
 int run_verify(int argc, char **argv);
 

@@ -76,7 +76,7 @@ static void check_end(const char *directory, const Manifest *manifest, unsigned 
 }
 
 /* If it cannot be read, that is said where checkpoints are checked. */
-static Place *first_place(const char *directory, const Manifest *manifest)
+Place *verify_first_place(const char *directory, const Manifest *manifest)
 {
     Place *first = NULL;
 
@@ -90,7 +90,7 @@ static Place *first_place(const char *directory, const Manifest *manifest)
 /* False if an order log is bad. */
 static bool check_logs(const char *directory, const Manifest *manifest, Verified *verified)
 {
-    g_autoptr(Place) first = first_place(directory, manifest);
+    g_autoptr(Place) first = verify_first_place(directory, manifest);
     bool order_is_good = true;
 
 
@@ -133,7 +133,7 @@ static void check_order(const char *directory, const Manifest *manifest, Verifie
 
 bool verify_for_replay(const char *directory, const Manifest *manifest, GError **error)
 {
-    g_autoptr(Place) first = first_place(directory, manifest);
+    g_autoptr(Place) first = verify_first_place(directory, manifest);
     g_autoptr(Point) reached = NULL;
 
     for (unsigned i = 0; i < (manifest->n_vcpus + 1) * LOG_SUBSTREAMS; i++) {
@@ -159,16 +159,6 @@ bool verify_for_replay(const char *directory, const Manifest *manifest, GError *
 }
 
 /* --- checkpoints ---------------------------------------------------------------- */
-
-bool verify_checkpoint(const char *directory, const char *name, const Manifest *manifest,
-                       GError **error)
-{
-    g_autofree char *checkpoint = g_build_filename(directory, name, NULL);
-    g_autofree char *ram = g_build_filename(checkpoint, RAM_IMAGE_FILE, NULL);
-
-    return checkpoint_sums_check(checkpoint, error) &&
-           ram_image_check(ram, manifest->ram_size, error);
-}
 
 /* A block begins at each place; what comes then was checked with the rest of the log. */
 static bool check_place(const char *directory, const char *name, bool is_first,
@@ -199,6 +189,19 @@ static bool check_place(const char *directory, const char *name, bool is_first,
     return true;
 }
 
+bool verify_checkpoint(const char *directory, const char *name, const Manifest *manifest,
+                       GError **error)
+{
+    g_autofree char *checkpoint = g_build_filename(directory, name, NULL);
+    g_autofree char *ram = g_build_filename(checkpoint, RAM_IMAGE_FILE, NULL);
+    bool is_first = manifest->checkpoints->len == 0 ||
+                    g_str_equal(name, manifest->checkpoints->pdata[0]);
+
+    return checkpoint_sums_check(checkpoint, error) &&
+           ram_image_check(ram, manifest->ram_size, error) &&
+           check_place(directory, name, is_first, manifest, error);
+}
+
 static void check_checkpoints(const char *directory, const Manifest *manifest,
                               Verified *verified)
 {
@@ -208,8 +211,7 @@ static void check_checkpoints(const char *directory, const Manifest *manifest,
     for (unsigned i = 0; i < manifest->checkpoints->len; i++) {
         GError *error = NULL;
 
-        if (!verify_checkpoint(directory, manifest->checkpoints->pdata[i], manifest, &error) ||
-            !check_place(directory, manifest->checkpoints->pdata[i], i == 0, manifest, &error)) {
+        if (!verify_checkpoint(directory, manifest->checkpoints->pdata[i], manifest, &error)) {
             fault_error(verified, error);
         }
     }

@@ -71,7 +71,10 @@ Point *verify_order(const char *directory, unsigned n_vcpus, const Point *limit,
 Point *verify_find_cut(const char *directory, unsigned n_vcpus, const Position *limit,
                        GError **error);
 
-/* A checkpoint: all its files. */
+/* Of the first checkpoint, if the logs before it were dropped; else NULL. */
+Place *verify_first_place(const char *directory, const Manifest *manifest);
+
+/* A checkpoint: all its files, and that the logs have its place. */
 bool verify_checkpoint(const char *directory, const char *name, const Manifest *manifest,
                        GError **error);
 

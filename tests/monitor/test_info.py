@@ -94,8 +94,18 @@ def a_recording_without_an_end():
     check(said["complete"] is False, said)
     for key in ("end_point", "end_digest", "seconds", "instructions", "arcs"):
         check(said[key] is None, said)
-    check(said["logged_to"] == "0:10000,1:10000", said)
+    check(said["logged_to"] == "0:10000,1:10000" and said["cut"] is None, said)
     check("logged to" in text, text)
+
+
+@test
+def a_repaired_recording_has_a_cut():
+    with recording("--cut") as directory:
+        run(REPRISE, "repair", directory)
+        said = info(directory)
+        text = run(REPRISE, "info", directory).stdout
+    check(said["cut"] == "0:10000,1:10000" and not said["complete"], said)
+    check("\ncut            0:10000,1:10000\n" in text, text)
 
 
 @test
