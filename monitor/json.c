@@ -11,6 +11,12 @@ void json_init(Json *json)
     *json = (Json){ .text = g_string_new(NULL) };
 }
 
+void json_init_line(Json *json)
+{
+    json_init(json);
+    json->one_line = true;
+}
+
 char *json_finish(Json *json)
 {
     g_assert(json->depth == 0);
@@ -37,6 +43,9 @@ static void append_quoted(GString *text, const char *value)
 
 static void new_line(Json *json)
 {
+    if (json->one_line) {
+        return;
+    }
     g_string_append_c(json->text, '\n');
     for (unsigned i = 0; i < json->depth; i++) {
         g_string_append(json->text, "  ");
@@ -46,7 +55,7 @@ static void new_line(Json *json)
 static void begin_value(Json *json, const char *key)
 {
     if (json->after_value) {
-        g_string_append_c(json->text, ',');
+        g_string_append(json->text, json->one_line ? ", " : ",");
     }
     if (json->depth > 0) {
         new_line(json);

@@ -17,9 +17,11 @@ typedef struct Json {
     GString *text;
     unsigned depth;
     bool after_value;           /* a comma must come before the next one */
+    bool one_line;              /* for those who read line by line */
 } Json;
 
 void json_init(Json *json);
+void json_init_line(Json *json);
 /* The text, with a newline at its end; g_free() it. */
 char *json_finish(Json *json);
 

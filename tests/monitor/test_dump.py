@@ -4,6 +4,7 @@
 So these tests also tell whether that page is enough to write a log.
 """
 
+import json
 import os
 import struct
 import sys
@@ -104,6 +105,37 @@ def one_stream_and_some_events():
 
 
 @test
+def from_a_position_on():
+    lines = VCPU_0.splitlines(True)
+    same(dump(files(), "--from", "100", "--vcpu", "0").stdout, "".join(lines[1:]))
+    same(dump(files(), "--from=300").stdout, "".join(lines[3:]))
+    same(dump(files(), "--from", "1", "--dma").stdout, DMA)
+    same(dump(files(), "--from", "101", "--count", "1").stdout, lines[3])
+    same(dump(files(), "--from", "301").stdout, "")
+    # A point: of each vCPU another position, and all of DMA.
+    same(dump(files(), "--from", "0:300,1:7").stdout, "".join(lines[3:]) + DMA)
+    for bad, word in (("x", "'x'"), ("-1", "'-1'"), ("0:1", "has 1 of the recording's 2 vCPUs")):
+        check(word in dump(files(), "--from", bad, status=2).stderr, bad)
+
+
+@test
+def json_has_an_object_per_line():
+    said = [json.loads(line) for line in dump(files(), "--json").stdout.splitlines()]
+    check(said[1] == {"vcpu": 0, "log": "order", "position": 100, "event": "wait",
+                      "fields": {"stream": 1, "steps": 40}}, said[1])
+    check(said[0]["fields"] == {"value": "0x1234", "result": 0}, said[0])
+    check(said[-1] == {"vcpu": None, "log": "order", "position": 1, "event": "dma-write",
+                       "fields": {"address": "0x40000000", "bytes": b"abc".hex()}}, said[-1])
+    check(len(said) == 7, said)
+    text = dump(files(), "--json", "--vcpu", "0", "--from", "300", "--count", "1").stdout
+    check(json.loads(one_line(text))["event"] == "interrupt", text)
+    contents = files()
+    contents["vcpu-0.order"] = contents["vcpu-0.order"][:-1]
+    last = json.loads(dump(contents, "--json", "--vcpu", "0").stdout.splitlines()[-1])
+    check(last == {"vcpu": 0, "log": "order", "cut_off_after": 300}, last)
+
+
+@test
 def a_log_that_is_cut_off_says_so():
     contents = files()
     contents["vcpu-0.order"] = contents["vcpu-0.order"][:-1]
@@ -144,11 +176,19 @@ def unusable_recordings_are_refused():
 def usage_errors_are_one_line():
     for args, word in ((["dump"], "which recording"), (["dump", "a", "b"], "'b'"),
                        (["dump", "a", "--vcpu", "-1"], "'-1'"), (["dump", "a", "--vcpu"], "--vcpu"),
+                       (["dump", "a", "--from"], "--from"),
                        (["dump", "a", "--count", "x"], "'x'"), (["dump", "a", "--frob"], "--frob"),
                        (["dump", "a", "--dma", "--vcpu", "0"], "exclude")):
         done = run(REPRISE, *args, status=2)
         line = one_line(done.stderr)
         check(word in line and "reprise --help" in line and done.stdout == "", line)
+
+
+@test
+def help_fits_a_terminal():
+    text = run(REPRISE, "dump", "--help").stdout
+    check(text.startswith("usage: reprise dump ") and "exit status" in text, text)
+    check(all(len(line) <= 79 for line in text.splitlines()), "a line is too long")
 
 
 main()
