@@ -30,9 +30,11 @@ static const Command commands[] = {
     { "dump", run_dump, "print the events of a recording's logs" },
     { "help", run_help, "show this text" },
     { "info", run_info, "show what a recording is of, and its size" },
+    { "pack", run_pack, "put a recording into one file, to be sent to somebody" },
     { "record", run_record, "record a guest until it ends or is stopped" },
     { "repair", run_repair, "cut a damaged recording to what can be replayed" },
     { "replay", run_replay, "replay a recording, and say if it was the same run" },
+    { "unpack", run_unpack, "make a recording from such a file" },
     { "verify", run_verify, "check a recording for damage, without replaying it" },
     { "version", run_version, "show the version, log format and patch level" },
 };

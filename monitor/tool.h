@@ -31,9 +31,11 @@ bool parse_options(const char *command, const GOptionEntry *entries, const gbool
 int run_compare(int argc, char **argv);
 int run_dump(int argc, char **argv);
 int run_info(int argc, char **argv);
+int run_pack(int argc, char **argv);
 int run_record(int argc, char **argv);
 int run_repair(int argc, char **argv);
 int run_replay(int argc, char **argv);
+int run_unpack(int argc, char **argv);
 int run_verify(int argc, char **argv);
 
 #endif

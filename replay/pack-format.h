@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * A packed recording: a tar archive (ustar, POSIX.1-1988), so that anybody can look
+ * inside, but of one form only: a header is a function of name, size and time.
+ * docs/log-format.md, "Packed recordings", describes it.
+ */
+#ifndef REPLAY_PACK_FORMAT_H
+#define REPLAY_PACK_FORMAT_H
+
+#include <glib.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#define PACK_BLOCK          512u
+/* All members are in this directory. */
+#define PACK_TOP            "recording/"
+/* The last member: a checksum of all bytes before its header. */
+#define PACK_SUM_NAME       "recording.crc32c"
+#define PACK_SUM_BYTES      9       /* 8 digits and a newline */
+/* Of a member, the top included. */
+#define PACK_MAX_NAME       100u
+#define PACK_MAX_MEMBERS    100000u
+/* Zeros at the end. */
+#define PACK_END_BYTES      (2 * PACK_BLOCK)
+
+typedef struct PackMember {
+    char name[PACK_MAX_NAME + 1];
+    uint64_t size;
+    uint64_t time;              /* seconds since 1970 */
+} PackMember;
+
+void pack_header_put(const PackMember *member, uint8_t bytes[PACK_BLOCK]);
+/* False if the bytes are not what pack_header_put() makes of @member. */
+bool pack_header_get(PackMember *member, const uint8_t bytes[PACK_BLOCK]);
+
+/*
+ * "manifest" or "checkpoint-0/ram": one or two parts of letters, digits and ._-, none of
+ * which begins with a dot.
+ */
+bool pack_name_ok(const char *name);
+
+/* Zeros after a member of this size. */
+static inline unsigned pack_padding(uint64_t size)
+{
+    return -size % PACK_BLOCK;
+}
+
+#endif

@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""`reprise pack` and `reprise unpack`, on recordings of no guest that make-recording writes."""
+
+import contextlib
+import filecmp
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tarfile
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
+from checksum import crc32c
+from harness import BIN, BUILD, check, main, one_line, run, test
+
+REPRISE = os.path.join(BIN, "reprise")
+MAKE = os.path.join(BUILD, "core/tests/unit/make-recording")
+FILES = {"manifest", "vcpu-0.order", "vcpu-0.data", "vcpu-1.order", "vcpu-1.data", "dma.order",
+         "checkpoint-0/cpus", "checkpoint-0/devices", "checkpoint-0/sums", "checkpoint-0/ram"}
+
+
+@contextlib.contextmanager
+def recording(*how):
+    """A directory with a recording in it."""
+    top = tempfile.mkdtemp(prefix="reprise-pack-")
+    try:
+        run(MAKE, os.path.join(top, "recording"), *how)
+        yield top
+    finally:
+        shutil.rmtree(top)
+
+
+def tool(top, *args, status=0):
+    done = run(REPRISE, *args, status=status, cwd=top)
+    check(status == 0 or one_line(done.stderr).startswith("reprise: "), done.stderr)
+    return done
+
+
+def same(one, other):
+    return filecmp.cmpfiles(one, other, FILES, shallow=False)[0] and \
+        not any(filecmp.cmpfiles(one, other, FILES, shallow=False)[1:])
+
+
+@test
+def what_was_packed_is_unpacked():
+    with recording() as top:
+        said = tool(top, "pack", "recording", "file").stdout
+        check(f"file, {os.path.getsize(os.path.join(top, 'file'))} bytes" in said, said)
+        tool(top, "unpack", "file", "copy")
+        check(same(f"{top}/recording", f"{top}/copy"), "files differ")
+        check(sorted(os.listdir(f"{top}/copy")) == sorted(os.listdir(f"{top}/recording")), "names")
+        tool(top, "verify", "copy")
+        # The same bytes again.
+        tool(top, "pack", "copy", "again")
+        check(filecmp.cmp(f"{top}/file", f"{top}/again", shallow=False), "packed otherwise")
+
+
+@test
+def tar_can_look_inside_and_the_page_says_how_it_is_summed():
+    with recording() as top:
+        tool(top, "pack", "recording", "file")
+        listed = run("tar", "-tf", "file", cwd=top).stdout.split()
+        check(set(listed) == {f"recording/{name}" for name in FILES} | {"recording.crc32c"}, listed)
+        run("tar", "-xf", "file", "--transform", "s/^recording/other/", cwd=top)
+        check(same(f"{top}/recording", f"{top}/other"), "files differ")
+        with tarfile.open(f"{top}/file") as archive:
+            last = archive.getmembers()[-1]
+            check(last.name == "recording.crc32c", last.name)
+            said = archive.extractfile(last).read().decode()
+        with open(f"{top}/file", "rb") as file:
+            before = file.read(last.offset)
+        check(said == f"{crc32c(before):08x}\n", said)
+
+
+@test
+def what_exists_is_not_touched():
+    with recording() as top:
+        with open(f"{top}/file", "w") as file:
+            file.write("precious")
+        os.mkdir(f"{top}/directory")
+        check("file: File exists" in tool(top, "pack", "recording", "file", status=2).stderr, "")
+        check(open(f"{top}/file").read() == "precious", "it was overwritten")
+        tool(top, "pack", "recording", "packed")
+        check("directory: File exists" in
+              tool(top, "unpack", "packed", "directory", status=2).stderr, "directory")
+        check("recording: File exists" in
+              tool(top, "unpack", "packed", "recording", status=2).stderr, "recording")
+        check(os.listdir(f"{top}/directory") == [], "it was filled")
+
+
+@test
+def failures_leave_nothing_behind():
+    with recording() as top:
+        tool(top, "pack", "recording", "packed")
+        os.truncate(f"{top}/packed", os.path.getsize(f"{top}/packed") // 2)
+        there = sorted(os.listdir(top))
+        check("truncated" in tool(top, "unpack", "packed", "copy", status=2).stderr, "truncated")
+        check("not a packed" in tool(top, "unpack", "/etc/passwd", "copy", status=2).stderr, "file")
+        check("cannot open nothing" in tool(top, "unpack", "nothing", "copy", status=2).stderr, "")
+        check("no manifest" in tool(top, "pack", ".", "file", status=2).stderr, "no recording")
+        check("/nowhere/file" in tool(top, "pack", "recording", "/nowhere/file", status=2).stderr, "")
+        check("not a file" in tool(top, "unpack", "recording", "copy", status=2).stderr, "directory")
+        check(sorted(os.listdir(top)) == there, os.listdir(top))
+
+
+@test
+def another_tar_is_refused():
+    with recording() as top:
+        run("tar", "-cf", "file", "recording", cwd=top)
+        check("not a packed recording" in tool(top, "unpack", "file", "copy", status=2).stderr, "tar")
+
+
+@test
+def a_signal_removes_what_was_begun():
+    """A file that is large enough for a signal to come before its end."""
+    with recording() as top:
+        with open(f"{top}/recording/large", "wb") as file:
+            file.truncate(1 << 40)
+        # A signal that is not heeded must not cost more than 2 GiB.
+        process = subprocess.Popen(["sh", "-c", "ulimit -f 4194304; exec \"$@\"", "sh",
+                                    REPRISE, "pack", "recording", "file"], cwd=top,
+                                   stderr=subprocess.PIPE, encoding="utf-8")
+        while not os.path.exists(f"{top}/file"):
+            check(process.poll() is None, "it ended")
+        process.send_signal(signal.SIGTERM)
+        said = process.communicate(timeout=60)[1]
+        check(process.returncode == 2 and "stopped" in one_line(said), said)
+        check(not os.path.exists(f"{top}/file"), "it is there")
+
+
+@test
+def usage():
+    for command in ("pack", "unpack"):
+        text = run(REPRISE, command, "--help").stdout
+        check(text.startswith(f"usage: reprise {command} ") and "exit status" in text, text)
+        check(all(len(line) <= 79 for line in text.splitlines()), "a line is too long")
+        for args, word in (([], "takes"), (["x"], "takes"), (["x", "y", "z"], "'z'"),
+                           (["x", "y", "--zip"], "--zip")):
+            done = run(REPRISE, command, *args, status=2)
+            check(word in one_line(done.stderr) and done.stdout == "", done.stderr)
+
+
+main()
