@@ -9,12 +9,14 @@
 #include "system/runstate.h"
 
 #include "hw/recorder/session.h"
+#include "hw/recorder/watch.h"
 #include "replay/player.h"
 
 void qmp_recorder_start(const char *directory, bool has_digest_interval, uint64_t digest_interval,
                         bool has_checkpoint_interval, double checkpoint_interval,
                         bool has_keep_seconds, double keep_seconds,
-                        bool has_slow_path, bool slow_path, Error **errp)
+                        bool has_slow_path, bool slow_path, bool has_max_bytes, uint64_t max_bytes,
+                        bool has_max_seconds, double max_seconds, Error **errp)
 {
     RecorderOptions options = {
         .digest_interval = has_digest_interval ? digest_interval : RECORDER_DIGEST_INTERVAL,
@@ -22,8 +24,19 @@ void qmp_recorder_start(const char *directory, bool has_digest_interval, uint64_
         .checkpoint_interval_s = has_checkpoint_interval ? checkpoint_interval : 0,
         .keep_s = has_keep_seconds ? keep_seconds : 0,
     };
+    RecorderLimits limits = {
+        .bytes = has_max_bytes ? max_bytes : 0,
+        .seconds = has_max_seconds ? max_seconds : 0,
+    };
 
-    recorder_start(directory, &options, errp);
+    if ((has_max_bytes && max_bytes == 0) || (has_max_seconds && !(max_seconds > 0))) {
+        error_setg(errp, "a limit of 0: give %s more, or none", has_max_bytes && max_bytes == 0 ?
+                   "max-bytes" : "max-seconds");
+        return;
+    }
+    if (recorder_start(directory, &options, errp)) {
+        recorder_watch_limits(&limits);
+    }
 }
 
 RecorderCheckpoint *qmp_recorder_checkpoint(Error **errp)

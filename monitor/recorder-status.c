@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * What the recorder and the vCPUs are doing, for people: query-recorder, and the
- * same as a table on stderr when SIGUSR1 comes.
+ * same as a table, on stderr when SIGUSR1 comes, and for `info recorder`.
  *
  * Main thread, big lock held.  The vCPUs run on meanwhile and are not asked: what
  * is read here are single words that their threads write, atomic each, a moment
@@ -24,6 +24,7 @@
 #include "hw/recorder/recorder-internal.h"
 #include "hw/recorder/session.h"
 #include "hw/recorder/version.h"
+#include "hw/recorder/watch.h"
 #include "replay/player.h"
 
 /* --- query-recorder --------------------------------------------------------- */
@@ -207,58 +208,109 @@ RecorderInfo *qmp_query_recorder(Error **errp)
     } else if (recorder_replaying()) {
         player_query(info);
     }
+    recorder_watch_query(info);
     return g_steal_pointer(&info);
 }
 
-/* --- SIGUSR1 ---------------------------------------------------------------- */
+/* --- the same as text --------------------------------------------------------- */
 
-static void print_counters(const char *heading, const RecorderCounterList *list)
+/* Broken into lines that begin below what follows the heading. */
+static void put_counters(GString *text, const char *heading, const RecorderCounterList *list)
 {
-    int column = fprintf(stderr, "%s", heading);
+    size_t line = text->len;
 
+    g_string_append(text, heading);
     for (; list; list = list->next) {
-        if (column > 90) {
-            fprintf(stderr, "\n");
-            column = fprintf(stderr, "%*s", (int)strlen(heading), "");
+        if (text->len - line > 90) {
+            g_string_append_c(text, '\n');
+            line = text->len;
+            g_string_append_printf(text, "%*s", (int)strlen(heading), "");
         }
-        column += fprintf(stderr, " %s %" PRIu64 "%s", list->value->name, list->value->value,
-                          list->next ? "," : "");
+        g_string_append_printf(text, " %s %" PRIu64 "%s", list->value->name, list->value->value,
+                               list->next ? "," : "");
     }
-    fprintf(stderr, "\n");
+    g_string_append_c(text, '\n');
 }
 
-static void print_status(const RecorderInfo *info)
+static void put_disk(GString *text, const RecorderInfo *info)
 {
-    fprintf(stderr, "reprise: %s %s for %.1f s, DMA at %" PRIu64 "%s%s\n",
-            RecorderState_str(info->state), info->directory, info->seconds, info->dma_position,
-            info->dma_waits_for ? " waits for " : "", info->dma_waits_for ?: "");
-    if (info->log_bytes) {
-        print_counters("  log bytes:", info->log_bytes);
+    g_string_append_printf(text, "  on disk: %" PRIu64 " bytes, %" PRIu64 " more per second",
+                           info->stored_bytes, info->rate);
+    if (info->has_free_bytes) {
+        g_string_append_printf(text, ", %" PRIu64 " free", info->free_bytes);
     }
-    if (info->has_tracking_memory) {
-        fprintf(stderr, "  memory to track lines: %" PRIu64 " bytes\n", info->tracking_memory);
+    if (info->has_max_bytes) {
+        g_string_append_printf(text, ", limit %" PRIu64 " bytes", info->max_bytes);
     }
-    fprintf(stderr, "  %4s  %-8s  %16s  %-28s  %s\n", "vCPU", "state", "position",
-            info->state == RECORDER_STATE_REPLAYING ? "next event" : "", "waits for");
+    if (info->has_max_seconds) {
+        g_string_append_printf(text, ", limit %g s", info->max_seconds);
+    }
+    g_string_append_c(text, '\n');
+}
+
+static void put_vcpus(GString *text, const RecorderInfo *info)
+{
+    g_string_append_printf(text, "  %4s  %-8s  %16s  %-28s  %s\n", "vCPU", "state", "position",
+                           info->state == RECORDER_STATE_REPLAYING ? "next event" : "",
+                           "waits for");
     for (const RecorderVcpuInfoList *l = info->vcpus; l; l = l->next) {
         const RecorderVcpuInfo *v = l->value;
         g_autofree char *next = v->next_event ? g_strdup_printf("%s at %" PRIu64, v->next_event,
                                                                 v->next_position) : g_strdup("");
 
-        fprintf(stderr, "  %4u  %-8s  %16" PRIu64 "  %-28s  %s\n", v->vcpu,
-                RecorderVcpuState_str(v->state), v->position, next, v->waits_for ?: "-");
-        print_counters("       ", v->statistics);
+        g_string_append_printf(text, "  %4u  %-8s  %16" PRIu64 "  %-28s  %s\n", v->vcpu,
+                               RecorderVcpuState_str(v->state), v->position, next,
+                               v->waits_for ?: "-");
+        put_counters(text, "       ", v->statistics);
     }
 }
+
+char *recorder_status_text(const RecorderInfo *info)
+{
+    g_autoptr(GString) text = g_string_new("reprise: ");
+    const RecorderEnd *last = info->last_recording;
+
+    if (info->state == RECORDER_STATE_OFF) {
+        g_string_append(text, "nothing is recorded or replayed\n");
+        if (last) {
+            g_string_append_printf(text, "  the last recording, %s, %s: %s\n", last->directory,
+                                   last->complete ? "is complete" : "ended early", last->reason);
+        }
+        return g_strdup(text->str);
+    }
+    g_string_append_printf(text, "%s %s for %.1f s, DMA at %" PRIu64 "%s%s\n",
+                           RecorderState_str(info->state), info->directory, info->seconds,
+                           info->dma_position, info->dma_waits_for ? " waits for " : "",
+                           info->dma_waits_for ?: "");
+    if (info->has_progress) {
+        g_string_append_printf(text, "  done: %.1f %%\n", info->progress * 100);
+    }
+    if (info->log_bytes) {
+        put_counters(text, "  log bytes:", info->log_bytes);
+    }
+    if (info->has_stored_bytes) {
+        put_disk(text, info);
+    }
+    if (info->has_tracking_memory) {
+        g_string_append_printf(text, "  memory to track lines: %" PRIu64 " bytes\n",
+                               info->tracking_memory);
+    }
+    put_vcpus(text, info);
+    return g_strdup(text->str);
+}
+
+/* --- SIGUSR1 ---------------------------------------------------------------- */
 
 static void show_status(void *opaque)
 {
     struct signalfd_siginfo signal;
     g_autoptr(RecorderInfo) info = NULL;
+    g_autofree char *text = NULL;
 
     if (read((intptr_t)opaque, &signal, sizeof(signal)) == sizeof(signal)) {
         info = qmp_query_recorder(&error_abort);
-        print_status(info);
+        text = recorder_status_text(info);
+        fputs(text, stderr);
     }
 }
 

@@ -35,6 +35,13 @@ static char *recording;         /* its directory */
 static int64_t started_us;
 static Manifest *manifest;
 static char *divergence;        /* the first one, in words */
+static struct {                 /* where that was, unless it was at the end */
+    bool known;
+    int vcpu;
+    Position position;
+} diverged_at;
+static Point *goal;             /* where replay will end; NULL: not known yet */
+static double furthest;         /* of the way there, that was shown */
 static Schedule *schedule;
 static unsigned n_running;      /* atomic: vCPUs that have not finished */
 static LogWriter *trace_log;    /* NULL: nobody wants one */
@@ -80,6 +87,10 @@ void player_diverged(CPUState *cpu, Position position, const char *format, ...)
     report = g_strdup_printf("vCPU %d at position %" PRIu64 ": %s", cpu->cpu_index, position, what);
     if (qatomic_cmpxchg(&divergence, NULL, report)) {
         g_free(report);
+    } else {
+        diverged_at.vcpu = cpu->cpu_index;
+        diverged_at.position = position;
+        diverged_at.known = true;
     }
     qatomic_set(&v->finished, true);
     stop_all();
@@ -551,6 +562,9 @@ static void forget_recording(void)
     g_clear_pointer(&trace_log, log_writer_free);
     g_clear_pointer(&dma.log, log_reader_free);
     g_clear_pointer(&divergence, g_free);
+    g_clear_pointer(&goal, point_free);
+    diverged_at.known = false;
+    furthest = 0;
     dma.steps = 0;
 }
 
@@ -569,6 +583,23 @@ static Place *find_checkpoint(const char *directory, unsigned number, GError **e
     place_find(directory, manifest->checkpoints->pdata[number], number == 0, manifest->n_vcpus,
                &place, error);
     return place;
+}
+
+/* Of a recording without an end, where its logs end together. */
+static void set_goal(const Position *cut)
+{
+    bool known = manifest->end || cut;
+
+    goal = known ? point_new(manifest->n_vcpus) : NULL;
+    for (unsigned i = 0; goal && i < manifest->n_vcpus; i++) {
+        Position end = manifest->end ? manifest->end->at[i] : CUT_NONE;
+
+        goal->at[i] = cut ? MIN(cut[i], end) : end;
+        known &= goal->at[i] != CUT_NONE;
+    }
+    if (!known) {
+        g_clear_pointer(&goal, point_free);
+    }
 }
 
 /* Open everything before the machine is touched. */
@@ -603,6 +634,7 @@ static bool open_recording(const char *directory, unsigned from, RecorderVcpu *v
     dma.steps = place ? place->dma_steps : 0;
     dma.cut = cut ? cut[n] : CUT_NONE;
     cut_off = dma.cut != CUT_NONE;
+    set_goal(cut);
     for (unsigned i = 0; i < n; i++) {
         cut_off |= cut && cut[i] != CUT_NONE;
         v[i] = open_vcpu(directory, i, place, cut ? cut[i] : CUT_NONE, errp);
@@ -716,6 +748,20 @@ void player_query(RecorderInfo *info)
     info->has_seconds = info->has_dma_position = true;
     info->seconds = (g_get_monotonic_time() - started_us) / 1e6;
     info->dma_position = schedule_reached(schedule, manifest->n_vcpus);
+    if (goal) {
+        g_autoptr(Point) now = point_new(manifest->n_vcpus);
+        double done = 0, all = 0;
+
+        recorder_query_point(now);
+        for (unsigned i = 0; i < manifest->n_vcpus; i++) {
+            done += MIN(now->at[i], goal->at[i]);
+            all += goal->at[i];
+        }
+        /* A position is looked at in mid-flight, and may seem to go back. */
+        furthest = MAX(furthest, all > 0 ? done / all : 1);
+        info->has_progress = true;
+        info->progress = furthest;
+    }
 }
 
 /* What DMA wrote at the end, when nobody looked any more. */
@@ -764,5 +810,9 @@ void player_finish(void)
         run_on_cpu(cpu, detach_vcpu, RUN_ON_CPU_NULL);
     }
     end_trace();
+    if (divergence) {
+        qapi_event_send_recorder_diverged(divergence, diverged_at.known, diverged_at.vcpu,
+                                          diverged_at.known, diverged_at.position);
+    }
     qapi_event_send_recorder_replayed(!divergence, divergence, manifest->complete ? NULL : end);
 }

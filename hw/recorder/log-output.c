@@ -30,6 +30,7 @@ struct LogOutput {
     void *opaque;
     unsigned tick;              /* atomic */
     bool failed;                /* atomic */
+    uint64_t stored;            /* atomic; bytes in all files */
 
     pthread_t thread;
     bool running;
@@ -199,7 +200,9 @@ static void write_block(LogOutput *output, LogBlock *block)
     if (!log_files_append(output->files, header->stream, header->substream, output->scratch,
                           LOG_BLOCK_HEADER_BYTES + stored, &error)) {
         fail(output, error);
+        return;
     }
+    __atomic_fetch_add(&output->stored, LOG_BLOCK_HEADER_BYTES + stored, __ATOMIC_RELAXED);
 }
 
 static struct timespec next_tick(void)
@@ -314,6 +317,11 @@ bool log_output_start(LogOutput *output, GError **error)
 unsigned log_output_tick(LogOutput *output)
 {
     return __atomic_load_n(&output->tick, __ATOMIC_RELAXED);
+}
+
+uint64_t log_output_stored(LogOutput *output)
+{
+    return __atomic_load_n(&output->stored, __ATOMIC_RELAXED);
 }
 
 bool log_output_ok(LogOutput *output)

@@ -61,6 +61,8 @@ bool log_output_start(LogOutput *output, GError **error);
 
 /* Counts fifths of a second: cheaper than a clock.  Any thread. */
 unsigned log_output_tick(LogOutput *output);
+/* How many bytes are in the files.  Any thread. */
+uint64_t log_output_stored(LogOutput *output);
 /* False once writing has failed.  Any thread. */
 bool log_output_ok(LogOutput *output);
 

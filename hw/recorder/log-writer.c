@@ -376,6 +376,11 @@ void log_writer_accounts(LogWriter *writer, uint64_t bytes[LOG_ACCOUNTS])
     }
 }
 
+uint64_t log_writer_stored(LogWriter *writer)
+{
+    return log_output_stored(writer->output);
+}
+
 bool log_writer_finish(LogWriter *writer, GError **error)
 {
     for (unsigned i = 0; i < writer->n_streams && !writer->finished; i++) {

@@ -93,6 +93,8 @@ static inline LogPlace *log_place_of(LogPlaces *places, unsigned stream, LogSubs
 
 /* How many bytes (before compression) were appended under each account.  Any thread. */
 void log_writer_accounts(LogWriter *writer, uint64_t bytes[LOG_ACCOUNTS]);
+/* How many bytes are in its files by now.  Any thread. */
+uint64_t log_writer_stored(LogWriter *writer);
 
 /*
  * Writes everything out and syncs.  No thread uses a stream any more.  Sets

@@ -223,8 +223,7 @@ bool recorder_trigger_panicked(void);
 /* A vCPU stores to a device. */
 void recorder_trigger_console(hwaddr address, uint64_t value);
 
-/* session.c: end the recording, if there is one, as soon as it can be done. */
-void recorder_end(const char *reason);
+/* session.c */
 void recorder_fail(const char *format, ...) G_GNUC_PRINTF(1, 2);
 
 /* recorder-status.c: SIGUSR1 shows what goes on, from now on or no more. */

@@ -22,6 +22,7 @@
 #include "hw/recorder/recorder.h"
 #include "hw/recorder/recorder-internal.h"
 #include "hw/recorder/session.h"
+#include "hw/recorder/watch.h"
 #include "replay/player.h"
 
 static struct {
@@ -404,6 +405,8 @@ bool recorder_start(const char *directory, const RecorderOptions *options, Error
             if (options->keep_s) {
                 recorder_trigger_set(session.manifest->console_address);
             }
+            recorder_watch_start(session.directory, session.writer);
+            qapi_event_send_recorder_started(session.directory);
             return true;
         }
         if (was_running) {
@@ -482,6 +485,7 @@ static void end(const char *reason)
         g_free(manifest->end_reason);
         manifest->end_reason = g_strdup(error->message);
     }
+    recorder_watch_end(manifest->complete, manifest->end_reason);
     qapi_event_send_recorder_stopped(session.directory, manifest->complete, manifest->end_reason);
     session_clear();
 }
@@ -512,7 +516,7 @@ bool recorder_stop(bool pause, Error **errp)
     return true;
 }
 
-void recorder_end(const char *reason)
+void recorder_stop_because(const char *reason)
 {
     if (recorder_recording()) {
         stop(reason, false);
@@ -521,15 +525,13 @@ void recorder_end(const char *reason)
 
 static void end_after_panic(void *opaque)
 {
-    recorder_end("guest-panic");
+    recorder_stop_because("guest-panic");
 }
 
 /* A vCPU found that the recording cannot go on: end it, the guest goes on. */
 static void end_after_failure(void *opaque)
 {
-    if (recorder_recording()) {
-        recorder_stop(false, &error_abort);
-    }
+    recorder_stop_because("stopped");
 }
 
 void recorder_fail(const char *format, ...)

@@ -15,6 +15,7 @@
 
 #include "hw/recorder/recorder.h"
 #include "hw/recorder/recorder-internal.h"
+#include "hw/recorder/session.h"
 
 /* What Linux prints first; the rest, and the stacks, come within this time. */
 static const char panic_text[] = "Kernel panic - not syncing";
@@ -33,7 +34,7 @@ static struct {
 
 static void has_panicked(void *opaque)
 {
-    recorder_end("guest-panic");
+    recorder_stop_because("guest-panic");
 }
 
 static void panic_begins(void *opaque)
@@ -79,7 +80,7 @@ static void on_signal(int number)
 static void got_signal(EventNotifier *notifier)
 {
     if (event_notifier_test_and_clear(notifier)) {
-        recorder_end("signal");
+        recorder_stop_because("signal");
     }
 }
 

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * What is looked at now and then while a recording is made: its limits, its rate,
+ * the space that is left on the disk.
+ *
+ * A timer in the main loop, with the big lock held, ten times a second; nothing in
+ * the way of vCPUs.  The log writer counts what it writes; files of checkpoints are
+ * looked at once a second, since others make and remove them.
+ */
+#include "qemu/osdep.h"
+#include "qemu/timer.h"
+#include "qapi/qapi-events-recorder.h"
+
+#include <sys/statvfs.h>
+
+#include "hw/recorder/recorder.h"
+#include "hw/recorder/session.h"
+#include "hw/recorder/watch.h"
+
+#define PERIOD_MS       100
+#define SLOW_PERIODS    10
+
+/* Less than this is low: the smaller one. */
+#define LOW_BYTES       (UINT64_C(256) << 20)
+#define LOW_PERCENT     5
+
+typedef struct Sample {
+    int64_t us;                 /* of g_get_monotonic_time() */
+    uint64_t bytes;             /* of logs, on disk */
+} Sample;
+
+static struct {
+    QEMUTimer *timer;           /* made by the first recording */
+    const char *directory;
+    LogWriter *writer;          /* NULL: nothing is recorded */
+    RecorderLimits limits;
+    int64_t started_us;
+    unsigned periods;
+    Sample before, last;        /* a second apart, for the rate */
+    uint64_t checkpoint_bytes;
+    uint64_t free_bytes;
+    bool knows_free;
+    bool told_low;
+} watch;
+
+static struct {
+    char *directory;            /* NULL: there was none */
+    bool complete;
+    char *reason;
+} last_recording;
+
+/* --- what is looked at -------------------------------------------------------- */
+
+static uint64_t size_of_files(const char *directory)
+{
+    g_autoptr(GDir) entries = g_dir_open(directory, 0, NULL);
+    const char *name;
+    uint64_t size = 0;
+
+    while (entries && (name = g_dir_read_name(entries))) {
+        g_autofree char *path = g_build_filename(directory, name, NULL);
+        struct stat st;
+
+        if (lstat(path, &st) == 0 && S_ISREG(st.st_mode)) {
+            size += st.st_size;
+        }
+    }
+    return size;
+}
+
+/* The logs lie beside them, and are known to the writer. */
+static uint64_t size_of_checkpoints(void)
+{
+    g_autoptr(GDir) entries = g_dir_open(watch.directory, 0, NULL);
+    const char *name;
+    uint64_t size = 0;
+
+    while (entries && (name = g_dir_read_name(entries))) {
+        if (g_str_has_prefix(name, "checkpoint-")) {
+            g_autofree char *path = g_build_filename(watch.directory, name, NULL);
+
+            size += size_of_files(path);
+        }
+    }
+    return size;
+}
+
+static void look_at_disk(void)
+{
+    struct statvfs fs;
+    uint64_t unit, threshold;
+
+    if (statvfs(watch.directory, &fs) < 0) {
+        watch.knows_free = false;
+        return;
+    }
+    unit = fs.f_frsize;
+    watch.free_bytes = fs.f_bavail * unit;
+    watch.knows_free = true;
+    threshold = MIN(LOW_BYTES, fs.f_blocks * unit / 100 * LOW_PERCENT);
+    if (watch.free_bytes < threshold && !watch.told_low) {
+        watch.told_low = true;
+        qapi_event_send_recorder_low_disk_space(watch.directory, watch.free_bytes, threshold);
+    }
+}
+
+static void look_slowly(void)
+{
+    watch.before = watch.last;
+    watch.last = (Sample) { g_get_monotonic_time(), log_writer_stored(watch.writer) };
+    watch.checkpoint_bytes = size_of_checkpoints();
+    look_at_disk();
+}
+
+static uint64_t stored_bytes(void)
+{
+    return log_writer_stored(watch.writer) + watch.checkpoint_bytes;
+}
+
+/* Which limit is reached; NULL: none. */
+static const char *reached(void)
+{
+    if (watch.limits.bytes && stored_bytes() >= watch.limits.bytes) {
+        return "max-bytes";
+    }
+    if (watch.limits.seconds > 0 &&
+        (g_get_monotonic_time() - watch.started_us) / 1e6 >= watch.limits.seconds) {
+        return "max-seconds";
+    }
+    return NULL;
+}
+
+static void look(void *opaque)
+{
+    const char *limit;
+
+    if (!watch.writer) {
+        return;
+    }
+    if (++watch.periods % SLOW_PERIODS == 0) {
+        look_slowly();
+    }
+    limit = reached();
+    if (limit) {
+        recorder_stop_because(limit);
+    } else {
+        timer_mod(watch.timer, qemu_clock_get_ms(QEMU_CLOCK_REALTIME) + PERIOD_MS);
+    }
+}
+
+/* --- the interface ------------------------------------------------------------ */
+
+void recorder_watch_start(const char *directory, LogWriter *writer)
+{
+    QEMUTimer *timer = watch.timer ?: timer_new_ms(QEMU_CLOCK_REALTIME, look, NULL);
+
+    memset(&watch, 0, sizeof(watch));
+    watch.timer = timer;
+    watch.directory = directory;
+    watch.writer = writer;
+    watch.started_us = g_get_monotonic_time();
+    watch.last = (Sample) { .us = watch.started_us };
+    look_slowly();
+    timer_mod(timer, qemu_clock_get_ms(QEMU_CLOCK_REALTIME) + PERIOD_MS);
+}
+
+void recorder_watch_limits(const RecorderLimits *limits)
+{
+    watch.limits = *limits;
+}
+
+void recorder_watch_end(bool complete, const char *reason)
+{
+    g_free(last_recording.directory);
+    g_free(last_recording.reason);
+    last_recording.directory = g_strdup(watch.directory);
+    last_recording.reason = g_strdup(reason);
+    last_recording.complete = complete;
+    timer_del(watch.timer);
+    watch.writer = NULL;
+    watch.directory = NULL;
+}
+
+static void query_last(RecorderInfo *info)
+{
+    RecorderEnd *last = g_new0(RecorderEnd, 1);
+
+    last->directory = g_strdup(last_recording.directory);
+    last->complete = last_recording.complete;
+    last->reason = g_strdup(last_recording.reason);
+    info->last_recording = last;
+}
+
+void recorder_watch_query(RecorderInfo *info)
+{
+    int64_t us = g_get_monotonic_time() - watch.before.us;
+
+    if (last_recording.directory) {
+        query_last(info);
+    }
+    if (!watch.writer) {
+        return;
+    }
+    info->has_stored_bytes = info->has_rate = true;
+    info->stored_bytes = stored_bytes();
+    info->rate = us > 0 ? (log_writer_stored(watch.writer) - watch.before.bytes) * 1e6 / us : 0;
+    info->has_free_bytes = watch.knows_free;
+    info->free_bytes = watch.free_bytes;
+    info->has_max_bytes = watch.limits.bytes > 0;
+    info->max_bytes = watch.limits.bytes;
+    info->has_max_seconds = watch.limits.seconds > 0;
+    info->max_seconds = watch.limits.seconds;
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * What is looked at now and then while a recording is made: its limits, its rate,
+ * the space that is left on the disk.  Main thread, big lock held.
+ */
+#ifndef RECORDER_WATCH_H
+#define RECORDER_WATCH_H
+
+#include "qapi/qapi-types-recorder.h"
+
+#include "hw/recorder/log-writer.h"
+
+/* Where a recording ends in order; 0: nowhere. */
+typedef struct RecorderLimits {
+    uint64_t bytes;             /* on disk: logs and checkpoints */
+    double seconds;
+} RecorderLimits;
+
+/* The recording has begun.  @directory and @writer live until it ends. */
+void recorder_watch_start(const char *directory, LogWriter *writer);
+/* Of the recording under way, which recorder_watch_start() began without any. */
+void recorder_watch_limits(const RecorderLimits *limits);
+/* It has ended, like this. */
+void recorder_watch_end(bool complete, const char *reason);
+
+/* Adds what is known of the recording under way, and of the last one. */
+void recorder_watch_query(RecorderInfo *info);
+
+#endif

@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A guest that runs is recorded over QMP: limits, events, clients that go away."""
+
+import json
+import os
+import shutil
+import socket
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
+import harness
+import recording
+from harness import Qemu, check, need_root, run, test
+from recording import REPRISE, TOP, copy_of_hello, hello, main, place, replay
+from running import PATIENCE_S, SOCKET, Listener, guest, status
+
+
+# --- limits and events ----------------------------------------------------------------
+
+@test
+def a_recording_ends_at_its_time_limit():
+    directory = place("seconds")
+    with guest() as process:
+        qmp = Listener(SOCKET, process)
+        check(qmp("recorder-start", directory=directory, **{"max-seconds": 1.5}) == {"return": {}},
+              "start")
+        check(qmp.wait_for("RECORDER_STARTED") == {"directory": directory}, "another one")
+        shown = status(qmp)
+        check(shown["max-seconds"] == 1.5 and "max-bytes" not in shown, shown)
+        check("last-recording" not in shown, shown)
+        ended = qmp.wait_for("RECORDER_STOPPED")
+        check(ended == {"directory": directory, "complete": True, "reason": "max-seconds"}, ended)
+        check(qmp("query-status")["return"]["running"], "the guest does not go on")
+        check(status(qmp)["last-recording"] == ended, status(qmp))
+        qmp.close()
+    info = json.loads(run(REPRISE, "info", "--json", directory).stdout)
+    check(1.4 < info["seconds"] < 4 and info["end_reason"] == "max-seconds", info)
+    replay(directory)
+
+
+@test
+def a_recording_ends_at_its_size_limit():
+    """Every 100 steps are logged, so that it grows."""
+    directory, limit = place("bytes"), 40 << 20
+    with guest() as process:
+        qmp = Listener(SOCKET, process)
+        check(qmp("recorder-start", directory=directory,
+                  **{"max-bytes": limit, "digest-interval": 100}) == {"return": {}}, "start")
+        seen = []
+        while (shown := status(qmp))["state"] == "recording":
+            seen.append(shown)
+            time.sleep(0.05)
+        ended = qmp.wait_for("RECORDER_STOPPED")
+        check(ended["reason"] == "max-bytes" and ended["complete"], ended)
+        qmp.close()
+    check(any(shown["rate"] > 100000 for shown in seen), [shown["rate"] for shown in seen])
+    sizes = [shown["stored-bytes"] for shown in seen]
+    check(sizes == sorted(sizes) and sizes[0] < sizes[-1], sizes)
+    check(all(shown["max-bytes"] == limit and shown["free-bytes"] > 0 for shown in seen), seen[-1])
+    size = sum(os.path.getsize(os.path.join(where, name))
+               for where, _, names in os.walk(directory) for name in names)
+    check(limit < size < 2 * limit, f"{size} bytes, the limit was {limit}")
+    replay(directory)
+
+
+@test
+def limits_that_make_no_sense_are_refused():
+    with Qemu("aarch64", "-cpu", "cortex-a72,pmu=off") as qemu:
+        for name in ("max-bytes", "max-seconds"):
+            answer = qemu.qmp("recorder-start", directory=place("senseless"), **{name: 0})
+            check(name in answer["error"]["desc"], answer)
+        check(not os.path.exists(os.path.join(TOP, "senseless")), "it left something behind")
+
+
+@test
+def low_disk_space_is_told_once():
+    need_root()
+    disk = place("disk")
+    os.mkdir(disk)
+    run("mount", "-t", "tmpfs", "-o", "size=96M", "tmpfs", disk)
+    harness.after_test(run, "umount", disk)
+    directory = os.path.join(disk, "recording")
+    with guest() as process:
+        qmp = Listener(SOCKET, process)
+        check(qmp("recorder-start", directory=directory, **{"digest-interval": 1}) == {"return": {}},
+              "start")
+        low = qmp.wait_for("RECORDER_LOW_DISK_SPACE")
+        check(low["directory"] == directory and 0 <= low["free-bytes"] < low["threshold"], low)
+        check(low["threshold"] == (96 << 20) // 100 * 5, low)
+        ended = qmp.wait_for("RECORDER_STOPPED")
+        check(not ended["complete"] and "No space left" in ended["reason"], ended)
+        check(status(qmp)["last-recording"] == ended, status(qmp))
+        check(not qmp.named("RECORDER_LOW_DISK_SPACE"), "told again")
+        check(qmp("query-status")["return"]["running"], "the guest does not go on")
+        qmp.close()
+    replay(directory)
+
+
+def replayed(directory, *options):
+    """A replay's events, and what query-recorder said meanwhile."""
+    path = os.path.join(TOP, "replay.qmp")
+    process = recording.start("replay", directory, "--qmp", path, "--pause-at-end", *options)
+    qmp = Listener(path, process)
+    shown, deadline = [], time.monotonic() + PATIENCE_S
+    while not qmp.named("RECORDER_REPLAYED"):
+        now = status(qmp)
+        if now["state"] == "replaying":
+            shown.append(now)
+        check(time.monotonic() < deadline, f"it does not end: {now}")
+    qmp("quit")
+    qmp.close()
+    process.communicate()
+    return qmp.events, shown
+
+
+@test
+def a_divergence_is_an_event():
+    directory = copy_of_hello()
+    other = place("other")
+    recording.record(other, "--run", "echo hello, too")
+    shutil.copy(os.path.join(other, "vcpu-0.data"), directory)
+    events, _ = replayed(directory)
+    names = [event["event"] for event in events if event["event"].startswith("RECORDER_")]
+    check(names == ["RECORDER_DIVERGED", "RECORDER_REPLAYED"], events)
+    diverged, judged = [e["data"] for e in events if e["event"].startswith("RECORDER_")]
+    check(diverged["vcpu"] == 0 and diverged["position"] > 0, diverged)
+    check(f"vCPU 0 at position {diverged['position']}" in diverged["divergence"], diverged)
+    check(judged == {"identical": False, "divergence": diverged["divergence"]}, judged)
+
+
+@test
+def a_replay_shows_its_progress():
+    events, shown = replayed(hello()[0])
+    progress = [now["progress"] for now in shown]
+    check(progress == sorted(progress) and 0 <= progress[0] < progress[-1] <= 1, progress[:10])
+    check(not any(e["event"] == "RECORDER_DIVERGED" for e in events), events)
+
+
+# --- clients that go away -----------------------------------------------------------------
+
+def send_and_hang_up(text):
+    """What a client that dies in mid-command leaves."""
+    with socket.socket(socket.AF_UNIX) as client:
+        client.connect(SOCKET)
+        stream = client.makefile("rw", encoding="utf-8")
+        stream.readline()
+        stream.write('{"execute": "qmp_capabilities"}')
+        stream.flush()
+        stream.readline()
+        stream.write(text)
+        stream.flush()
+
+
+@test
+def clients_that_hang_up_do_no_harm():
+    directory = place("hung-up")
+    start = json.dumps({"execute": "recorder-start", "arguments": {"directory": directory}})
+    with guest() as process:
+        send_and_hang_up(start[:40])
+        qmp = Listener(SOCKET, process)
+        check(status(qmp)["state"] == "off", "half a command was done")
+        qmp.close()
+        send_and_hang_up(start)
+        qmp = Listener(SOCKET, process)
+        deadline = time.monotonic() + PATIENCE_S
+        # It may be that QEMU noticed first that nobody is there.
+        if status(qmp)["state"] == "off":
+            check(qmp("recorder-start", directory=directory) == {"return": {}}, "cannot be started")
+        qmp.close()
+        for _ in range(20):
+            send_and_hang_up('{"execute": "query-recorder"}' * 3)
+        send_and_hang_up('{"execute": "recorder-stop"')
+        qmp = Listener(SOCKET, process)
+        check(status(qmp)["state"] == "recording", status(qmp))
+        qmp.close()
+        send_and_hang_up('{"execute": "recorder-stop"}')
+        qmp = Listener(SOCKET, process)
+        if status(qmp)["state"] == "recording":
+            qmp("recorder-stop")
+        check(status(qmp)["last-recording"]["complete"], status(qmp))
+        check(qmp("query-status")["return"]["running"] and time.monotonic() < deadline, "it hangs")
+        qmp.close()
+    replay(directory)
+
+
+main()
