@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The recorder's commands in the human monitor: twins of those of QMP, which do the
+ * work.  They run in the main thread, with the big lock held.
+ */
+#include "qemu/osdep.h"
+#include "monitor/hmp.h"
+#include "monitor/monitor.h"
+#include "qapi/qapi-commands-recorder.h"
+#include "qapi/qapi-types-recorder.h"
+#include "qobject/qdict.h"
+
+#include "hw/recorder/session.h"
+
+/* 0 is no limit here, so that one can be left out before another. */
+void hmp_recorder_start(Monitor *mon, const QDict *qdict)
+{
+    int64_t max_bytes = qdict_get_try_int(qdict, "max-bytes", 0);
+    double max_seconds = qdict_haskey(qdict, "max-seconds")
+                         ? qdict_get_double(qdict, "max-seconds") : 0;
+    Error *error = NULL;
+
+    qmp_recorder_start(qdict_get_str(qdict, "directory"), false, 0, false, 0, false, 0, false, false,
+                       max_bytes != 0, max_bytes, max_seconds != 0, max_seconds, &error);
+    hmp_handle_error(mon, error);
+}
+
+void hmp_recorder_stop(Monitor *mon, const QDict *qdict)
+{
+    bool pause = qdict_get_try_bool(qdict, "pause", false);
+    Error *error = NULL;
+
+    qmp_recorder_stop(pause, pause, &error);
+    hmp_handle_error(mon, error);
+}
+
+void hmp_info_recorder(Monitor *mon, const QDict *qdict)
+{
+    Error *error = NULL;
+    g_autoptr(RecorderInfo) info = qmp_query_recorder(&error);
+    g_autofree char *text = NULL;
+
+    if (!hmp_handle_error(mon, error)) {
+        text = recorder_status_text(info);
+        monitor_puts(mon, text);
+    }
+}

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The recorder's commands in the human monitor."""
+
+import os
+import re
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
+from harness import check, test
+from recording import main, place, replay
+from running import SOCKET, Listener, guest, status
+
+
+def hmp(qmp, line):
+    return qmp("human-monitor-command", **{"command-line": line})["return"]
+
+
+@test
+def the_human_monitor_has_the_same_commands():
+    directory = place("human")
+    with guest() as process:
+        qmp = Listener(SOCKET, process)
+        check(hmp(qmp, "info recorder") == "reprise: nothing is recorded or replayed\r\n",
+              hmp(qmp, "info recorder"))
+        check("nothing is being recorded" in hmp(qmp, "recorder_stop"), "stopped nothing")
+        check(hmp(qmp, f"recorder_start {directory} 4G 3600") == "", "start")
+        shown = status(qmp)
+        check(shown["max-bytes"] == 4 << 30 and shown["max-seconds"] == 3600, shown)
+        check("already" in hmp(qmp, f"recorder_start {directory}"), "started twice")
+        text = hmp(qmp, "info recorder")
+        check(re.match(rf"reprise: recording {re.escape(directory)} for [\d.]+ s, DMA at \d+\r\n", text),
+              text)
+        check(re.search(r"on disk: \d+ bytes, \d+ more per second, \d+ free, limit 4294967296 bytes, "
+                        r"limit 3600 s\r\n", text), text)
+        check(re.search(r"\r\n +1  \w+ +\d+ ", text), text)
+        check(hmp(qmp, "recorder_stop -p") == "", "stop")
+        check(not qmp("query-status")["return"]["running"], "it was not paused")
+        text = hmp(qmp, "info recorder")
+        check(f"the last recording, {directory}, is complete: stopped" in text, text)
+        for words, line in (("max-size", "help recorder_start"), ("[-p]", "help recorder_stop"),
+                            ("info recorder", "help info")):
+            check(words in hmp(qmp, line), hmp(qmp, line))
+        qmp.close()
+    replay(directory)
+
+
+main()
