@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 
 #include "emulator.h"
 #include "hw/recorder/manifest.h"
@@ -26,6 +25,7 @@ typedef struct Record {
     int mem;
     char *run;
     double timeout;
+    char *max_size;
     char *qmp;
     int64_t digest_interval;    /* 0: QEMU's default */
     double checkpoint_interval; /* in seconds; 0: none but the first */
@@ -44,6 +44,7 @@ static void record_clear(Record *record)
     g_free(record->given);
     g_free(record->arch);
     g_free(record->run);
+    g_free(record->max_size);
     g_free(record->qmp);
     g_free(record->reason);
 }
@@ -63,6 +64,8 @@ static const char usage[] =
     "  --mem MiB         its memory (default: 512)\n"
     "  --run CMD         what it runs (default: a shell; Ctrl-A X ends it)\n"
     "  --timeout S       stop the recording and the guest after so many seconds\n"
+    "  --max-size SIZE   the same, when the recording has so many bytes on disk\n"
+    "                    (suffixes K, M, G)\n"
     "  --qmp SOCK        QEMU answers QMP on this socket; when the recording ends,\n"
     "                    the guest goes on\n"
     "  --checkpoint-interval S   make a checkpoint every S seconds, where replay can\n"
@@ -105,6 +108,9 @@ static const char *check_options(const Record *record)
     if (!(record->timeout >= 0)) {
         return "--timeout: more than 0";
     }
+    if (record->max_size && !parse_size(record->max_size)) {
+        return "--max-size: a size, such as 500M";
+    }
     return NULL;
 }
 
@@ -120,6 +126,7 @@ static bool parse_arguments(Record *record, int argc, char **argv, int *status)
         { "mem", 0, 0, G_OPTION_ARG_INT, &record->mem, NULL, NULL },
         { "run", 0, 0, G_OPTION_ARG_STRING, &record->run, NULL, NULL },
         { "timeout", 0, 0, G_OPTION_ARG_DOUBLE, &record->timeout, NULL, NULL },
+        { "max-size", 0, 0, G_OPTION_ARG_STRING, &record->max_size, NULL, NULL },
         { "qmp", 0, 0, G_OPTION_ARG_FILENAME, &record->qmp, NULL, NULL },
         { "checkpoint-interval", 0, 0, G_OPTION_ARG_DOUBLE, &record->checkpoint_interval, NULL,
           NULL },
@@ -148,32 +155,6 @@ static bool parse_arguments(Record *record, int argc, char **argv, int *status)
 }
 
 /* --- the guest -------------------------------------------------------------- */
-
-static char **stock_command(const Record *record, GError **error)
-{
-    g_autofree char *tool = emulator_tool_directory();
-    g_autofree char *boot = g_build_filename(tool, "..", "..", "images", "boot", NULL);
-    g_autofree char *smp = g_strdup_printf("%d", record->smp ? record->smp : 1);
-    g_autofree char *mem = g_strdup_printf("%d", record->mem ? record->mem : 512);
-    const char *argv[] = {
-        boot, "--print", "--arch", record->arch ? record->arch : "aarch64",
-        "--smp", smp, "--mem", mem, record->run ? "--run" : NULL, record->run, NULL
-    };
-    g_autofree char *output = NULL, *errors = NULL;
-    char **command;
-    int status;
-
-    if (!g_spawn_sync(NULL, (char **)argv, NULL, 0, NULL, NULL, &output, &errors, &status,
-                      error)) {
-        return NULL;
-    }
-    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
-        g_set_error(error, G_SPAWN_ERROR, G_SPAWN_ERROR_FAILED, "%s",
-                    *errors ? g_strchomp(errors) : "images/boot failed");
-        return NULL;
-    }
-    return g_shell_parse_argv(output, NULL, &command, error) ? command : NULL;
-}
 
 /* The user's command; "qemu-system-aarch64" alone means ours. */
 static char **users_command(const Record *record)
@@ -303,6 +284,9 @@ static char *task_arguments(const Record *record, GError **error)
     if (record->digest_interval) {
         json_u64(&arguments, "digest-interval", record->digest_interval);
     }
+    if (record->max_size) {
+        json_u64(&arguments, "max-bytes", parse_size(record->max_size));
+    }
     if (record->slow_path) {
         json_bool(&arguments, "slow-path", true);
     }
@@ -325,7 +309,9 @@ int run_record(int argc, char **argv)
     if (!parse_arguments(&record, argc, argv, &status)) {
         return status;
     }
-    command = record.command ? users_command(&record) : stock_command(&record, &error);
+    command = record.command ? users_command(&record)
+                             : emulator_stock_command(record.arch, record.smp, record.mem, record.run,
+                                                      &error);
     if (!command || !(arguments = task_arguments(&record, &error)) ||
         !(emulator = emulator_start_task(command, record.qmp, !record.run, "recorder-start",
                                          arguments, &error))) {

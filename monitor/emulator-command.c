@@ -4,6 +4,8 @@
  */
 #include "emulator.h"
 
+#include <sys/wait.h>
+
 char *emulator_tool_directory(void)
 {
     g_autofree char *self = g_file_read_link("/proc/self/exe", NULL);
@@ -18,6 +20,32 @@ char *emulator_find(const char *name)
     g_autofree char *path = g_build_filename(directory, name, NULL);
 
     return g_file_test(path, G_FILE_TEST_IS_EXECUTABLE) ? g_steal_pointer(&path) : NULL;
+}
+
+char **emulator_stock_command(const char *arch, int smp, int mem, const char *run, GError **error)
+{
+    g_autofree char *tool = emulator_tool_directory();
+    g_autofree char *boot = g_build_filename(tool, "..", "..", "images", "boot", NULL);
+    g_autofree char *smp_text = g_strdup_printf("%d", smp ? smp : 1);
+    g_autofree char *mem_text = g_strdup_printf("%d", mem ? mem : 512);
+    const char *argv[] = {
+        boot, "--print", "--arch", arch ? arch : "aarch64",
+        "--smp", smp_text, "--mem", mem_text, run ? "--run" : NULL, run, NULL
+    };
+    g_autofree char *output = NULL, *errors = NULL;
+    char **command;
+    int status;
+
+    if (!g_spawn_sync(NULL, (char **)argv, NULL, 0, NULL, NULL, &output, &errors, &status,
+                      error)) {
+        return NULL;
+    }
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
+        g_set_error(error, G_SPAWN_ERROR, G_SPAWN_ERROR_FAILED, "%s",
+                    *errors ? g_strchomp(errors) : "images/boot failed");
+        return NULL;
+    }
+    return g_shell_parse_argv(output, NULL, &command, error) ? command : NULL;
 }
 
 char **emulator_arguments(int *argc, char **argv)

@@ -32,6 +32,12 @@ char *emulator_find(const char *name);
 /* The directory of the tool's own program. */
 char *emulator_tool_directory(void);
 
+/*
+ * How images/boot starts the stock guest; 0 and NULL are its defaults: aarch64, one vCPU,
+ * 512 MiB, a shell.
+ */
+char **emulator_stock_command(const char *arch, int smp, int mem, const char *run, GError **error);
+
 /* What comes after "--", for QEMU; @argc ends before it.  NULL: there is no "--". */
 char **emulator_arguments(int *argc, char **argv);
 

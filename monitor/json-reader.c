@@ -294,3 +294,10 @@ bool json_member_bool(const JsonValue *value, const char *key)
 
     return member && member->kind == JSON_BOOL && member->boolean;
 }
+
+double json_member_number(const JsonValue *value, const char *key)
+{
+    const JsonValue *member = json_member(value, key);
+
+    return member && member->kind == JSON_NUMBER ? g_ascii_strtod(member->text, NULL) : 0;
+}

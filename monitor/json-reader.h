@@ -42,6 +42,8 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(JsonValue, json_value_free)
 const JsonValue *json_member(const JsonValue *value, const char *key);
 const char *json_member_string(const JsonValue *value, const char *key);
 bool json_member_bool(const JsonValue *value, const char *key);
+/* 0 instead of NULL. */
+double json_member_number(const JsonValue *value, const char *key);
 
 #define JSON_ERROR json_error_quark()
 GQuark json_error_quark(void);

@@ -121,3 +121,38 @@ void json_null(Json *json, const char *key)
     begin_value(json, key);
     g_string_append(json->text, "null");
 }
+
+static void put_items(Json *json, const char *key, const JsonValue *value, char bracket)
+{
+    json_open(json, key, bracket);
+    for (guint i = 0; i < value->items->len; i++) {
+        json_value(json, value->kind == JSON_OBJECT ? g_ptr_array_index(value->keys, i) : NULL,
+                   g_ptr_array_index(value->items, i));
+    }
+    json_close(json, bracket);
+}
+
+void json_value(Json *json, const char *key, const JsonValue *value)
+{
+    switch (value->kind) {
+    case JSON_NULL:
+        json_null(json, key);
+        break;
+    case JSON_BOOL:
+        json_bool(json, key, value->boolean);
+        break;
+    case JSON_NUMBER:
+        begin_value(json, key);
+        g_string_append(json->text, value->text);
+        break;
+    case JSON_STRING:
+        json_string(json, key, value->text);
+        break;
+    case JSON_ARRAY:
+        put_items(json, key, value, '[');
+        break;
+    case JSON_OBJECT:
+        put_items(json, key, value, '{');
+        break;
+    }
+}

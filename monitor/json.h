@@ -13,6 +13,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "json-reader.h"
+
 typedef struct Json {
     GString *text;
     unsigned depth;
@@ -35,5 +37,7 @@ void json_u64(Json *json, const char *key, uint64_t value);
 void json_double(Json *json, const char *key, double value);
 void json_bool(Json *json, const char *key, bool value);
 void json_null(Json *json, const char *key);
+/* As it was read. */
+void json_value(Json *json, const char *key, const JsonValue *value);
 
 #endif

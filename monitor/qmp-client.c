@@ -14,6 +14,8 @@ G_DEFINE_QUARK(qmp-error-quark, qmp_error)
 struct QmpClient {
     int fd;                     /* -1: closed */
     GString *input;
+    unsigned n_sent;
+    char *id;                   /* of the last command */
 };
 
 QmpClient *qmp_client_new(int fd)
@@ -40,6 +42,7 @@ void qmp_client_free(QmpClient *client)
     }
     hang_up(client);
     g_string_free(client->input, TRUE);
+    g_free(client->id);
     g_free(client);
 }
 
@@ -51,11 +54,15 @@ int qmp_client_fd(const QmpClient *client)
 bool qmp_client_send(QmpClient *client, const char *command, const char *arguments,
                      GError **error)
 {
-    g_autofree char *text = g_strdup_printf("{\"execute\": \"%s\", \"arguments\": %s}\n",
-                                            command, arguments ? arguments : "{}");
-    size_t left = strlen(text);
-    const char *at = text;
+    g_autofree char *text = NULL;
+    const char *at;
+    size_t left;
 
+    g_free(client->id);
+    client->id = g_strdup_printf("reprise-%d-%u", (int)getpid(), client->n_sent++);
+    at = text = g_strdup_printf("{\"execute\": \"%s\", \"arguments\": %s, \"id\": \"%s\"}\n",
+                                command, arguments ? arguments : "{}", client->id);
+    left = strlen(text);
     while (left > 0) {
         /* A closed connection is an error, not a SIGPIPE. */
         ssize_t sent = client->fd < 0 ? -1 : send(client->fd, at, left, MSG_NOSIGNAL);
@@ -68,6 +75,12 @@ bool qmp_client_send(QmpClient *client, const char *command, const char *argumen
         left -= MAX(sent, 0);
     }
     return true;
+}
+
+bool qmp_client_answers(const QmpClient *client, const JsonValue *message)
+{
+    return g_strcmp0(json_member_string(message, "id"), client->id) == 0 && client->id &&
+           (json_member(message, "return") || json_member(message, "error"));
 }
 
 void qmp_client_receive(QmpClient *client)

@@ -28,6 +28,12 @@ int qmp_client_fd(const QmpClient *client);
 bool qmp_client_send(QmpClient *client, const char *command, const char *arguments,
                      GError **error);
 
+/*
+ * Is this the answer to the last command?  Those to whoever was connected before, and
+ * did not wait, may come to us.
+ */
+bool qmp_client_answers(const QmpClient *client, const JsonValue *message);
+
 /* Takes what has arrived, if anything. */
 void qmp_client_receive(QmpClient *client);
 
@@ -41,6 +47,7 @@ typedef enum QmpError {
     QMP_ERROR_CLOSED,           /* the other side is gone */
     QMP_ERROR_PROTOCOL,         /* it does not speak QMP */
     QMP_ERROR_REFUSED,          /* it answered with an error */
+    QMP_ERROR_UNKNOWN,          /* ... that it does not know the command */
 } QmpError;
 
 #endif

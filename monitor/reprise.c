@@ -26,6 +26,7 @@ static int run_help(int argc, char **argv);
 static int run_version(int argc, char **argv);
 
 static const Command commands[] = {
+    { "checkpoint", run_checkpoint, "add a checkpoint to the recording of a running guest" },
     { "compare", run_compare, "find the first difference between recording and traces" },
     { "dump", run_dump, "print the events of a recording's logs" },
     { "help", run_help, "show this text" },
@@ -34,9 +35,13 @@ static const Command commands[] = {
     { "record", run_record, "record a guest until it ends or is stopped" },
     { "repair", run_repair, "cut a damaged recording to what can be replayed" },
     { "replay", run_replay, "replay a recording, and say if it was the same run" },
+    { "start", run_start, "start to record a guest that runs (QMP or libvirt)" },
+    { "status", run_status, "show what the recorder of a running guest does" },
+    { "stop", run_stop, "end the recording of a running guest" },
     { "unpack", run_unpack, "make a recording from such a file" },
     { "verify", run_verify, "check a recording for damage, without replaying it" },
     { "version", run_version, "show the version, log format and patch level" },
+    { "xml", run_xml, "print a domain definition for libvirt" },
 };
 
 int usage_error(const char *format, const char *what)
@@ -76,6 +81,21 @@ bool parse_options(const char *command, const GOptionEntry *entries, const gbool
     return true;
 }
 
+uint64_t parse_size(const char *text)
+{
+    static const char suffixes[] = "KMGT";
+    char *end;
+    uint64_t value = g_ascii_strtoull(text, &end, 10);
+    const char *suffix = *end ? strchr(suffixes, g_ascii_toupper(*end)) : NULL;
+    unsigned shift = suffix ? 10 * (suffix - suffixes + 1) : 0;
+
+    if (!g_ascii_isdigit(*text) || (*end && !suffix) || (suffix && end[1]) ||
+        value > UINT64_MAX >> shift) {
+        return 0;
+    }
+    return value << shift;
+}
+
 static int run_help(int argc, char **argv)
 {
     if (argc > 1) {
@@ -91,8 +111,8 @@ static int run_help(int argc, char **argv)
         printf("  %-10s %s\n", commands[i].name, commands[i].help);
     }
     printf("\n"
-           "reprise COMMAND --help tells more.  So far a guest that is to be recorded\n"
-           "must be aarch64, with up to 16 vCPUs.\n"
+           "reprise COMMAND --help tells more.  So far a guest that is to be recorded must\n"
+           "be aarch64, with up to 16 vCPUs.\n"
            "\n"
            "exit status: 0 success; 1 the replay diverged, or the recording ended\n"
            "early or is damaged; 2 unusable input or usage\n");

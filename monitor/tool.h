@@ -8,6 +8,7 @@
 
 #include <glib.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 enum {
     STATUS_OK = 0,
@@ -27,7 +28,11 @@ int input_error(const GError *error);
 bool parse_options(const char *command, const GOptionEntry *entries, const gboolean *help,
                    const char *usage, int *argc, char ***argv, int *status);
 
+/* "500M" in bytes; 0 if it is no size. */
+uint64_t parse_size(const char *text);
+
 /* cmd-*.c */
+int run_checkpoint(int argc, char **argv);
 int run_compare(int argc, char **argv);
 int run_dump(int argc, char **argv);
 int run_info(int argc, char **argv);
@@ -35,7 +40,11 @@ int run_pack(int argc, char **argv);
 int run_record(int argc, char **argv);
 int run_repair(int argc, char **argv);
 int run_replay(int argc, char **argv);
+int run_start(int argc, char **argv);
+int run_status(int argc, char **argv);
+int run_stop(int argc, char **argv);
 int run_unpack(int argc, char **argv);
 int run_verify(int argc, char **argv);
+int run_xml(int argc, char **argv);
 
 #endif

@@ -63,6 +63,18 @@ def a_guest_that_is_stopped_by_the_timeout_replays():
     check(replay(directory)[0] == output, "the console differs")
 
 
+@test
+def a_recording_ends_at_its_size():
+    directory = place("size")
+    output, line = record(directory, "--max-size", "30M", "--digest-interval", "100",
+                          "--run", "while :; do date; done")
+    check(line.endswith("instructions, max-bytes"), line)
+    size = float(re.search(r": ([\d.]+) MiB", line).group(1))
+    check(30 <= size < 60, line)
+    # The guest goes on for a moment, until it is ended.
+    check(output.startswith(replay(directory)[0]), "the console differs")
+
+
 @test_each(["SIGINT", "SIGTERM"])
 def a_guest_that_is_stopped_by_a_signal_replays(name):
     directory = place(name)

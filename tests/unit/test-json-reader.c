@@ -3,6 +3,7 @@
  * The JSON reader: what QEMU sends, every rule of the grammar, what is refused,
  * and text that was damaged.
  */
+#include "monitor/json.h"
 #include "monitor/json-reader.h"
 
 #include <string.h>
@@ -44,6 +45,42 @@ static void test_members(void)
     g_assert_null(json_member(json_member(value, "a"), "x"));
     g_assert_null(json_member_string(json_member(value, "nothing"), "x"));
     g_assert_null(json_member(NULL, "x"));
+}
+
+static void test_numbers(void)
+{
+    g_autoptr(JsonValue) value = parse("{\"n\": -1.5e3, \"s\": \"7\"}", NULL);
+
+    g_assert_cmpfloat(json_member_number(value, "n"), ==, -1500);
+    g_assert_cmpfloat(json_member_number(value, "s"), ==, 0);
+    g_assert_cmpfloat(json_member_number(value, "x"), ==, 0);
+}
+
+/* What was read is written as it was. */
+static void test_written(void)
+{
+    static const char text[] =
+        "{\n"
+        "  \"null\": null,\n"
+        "  \"n\": 18446744073709551615,\n"
+        "  \"s\": \"a \\\"b\\\"\",\n"
+        "  \"list\": [\n"
+        "    true,\n"
+        "    [],\n"
+        "    {},\n"
+        "    {\n"
+        "      \"x\": -0.5\n"
+        "    }\n"
+        "  ]\n"
+        "}\n";
+    g_autoptr(JsonValue) value = parse(text, NULL);
+    g_autofree char *written = NULL;
+    Json json;
+
+    json_init(&json);
+    json_value(&json, NULL, value);
+    written = json_finish(&json);
+    g_assert_cmpstr(written, ==, text);
 }
 
 static void test_good(void)
@@ -143,6 +180,8 @@ int main(int argc, char **argv)
     g_test_init(&argc, &argv, NULL);
     g_test_add_func("/json-reader/event", test_event);
     g_test_add_func("/json-reader/members", test_members);
+    g_test_add_func("/json-reader/numbers", test_numbers);
+    g_test_add_func("/json-reader/written", test_written);
     g_test_add_func("/json-reader/good", test_good);
     g_test_add_func("/json-reader/bad", test_bad);
     g_test_add_func("/json-reader/depth", test_depth);

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""`reprise start|stop|status|checkpoint --qmp`: the recorder of a guest that runs."""
+
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
+from harness import Qmp, check, one_line, run, test
+from recording import REPRISE, TOP, main, place, replay
+from running import PATIENCE_S, SOCKET, guest
+
+
+def tool(command, *args, status=0):
+    return run(REPRISE, command, "--qmp", SOCKET, *args, status=status)
+
+
+@test
+def the_tool_starts_shows_and_stops():
+    directory = place("by-tool")
+    with guest() as process:
+        check(tool("status").stdout == "off\n", tool("status").stdout)
+        line = one_line(tool("stop", status=2).stderr)
+        check("nothing is being recorded" in line, line)
+        done = tool("start", "-o", os.path.relpath(directory), "--max-size", "2G", "--max-seconds", "600",
+                    "--digest-interval", "500000")
+        check(done.stdout == "" and "recording in " in one_line(done.stderr), done)
+        check("already" in one_line(tool("start", "-o", place("x"), status=2).stderr), "twice")
+        text = tool("status").stdout
+        check(re.match(rf"recording {re.escape(directory)} for [\d.]+ s\n  [\d.]+ MiB on disk, "
+                       r"[\d.]+ MiB more per second, \d+ MiB free, ends at 2048.0 MiB, "
+                       r"ends after 600 s\n  vCPU 0 at \d+: \w+.*\n  vCPU 1 at ", text), text)
+        shown = json.loads(tool("status", "--json").stdout)
+        check(shown["state"] == "recording" and shown["max-bytes"] == 2 << 30, shown)
+        check(len(shown["vcpus"]) == 2 and shown["vcpus"][0]["statistics"], shown)
+        done = tool("checkpoint", status=2)
+        check("no checkpoint" in one_line(done.stderr), done.stderr)
+        check(one_line(tool("stop", "--pause").stderr) == f"reprise: recorded {directory}", "stop")
+        text = tool("status").stdout
+        check(text == f"off\n  the last recording, {directory}, is complete: stopped\n", text)
+    info = json.loads(run(REPRISE, "info", "--json", directory).stdout)
+    check(info["complete"] and info["end_reason"] == "stopped", info)
+    replay(directory)
+
+
+@test
+def a_recording_that_ended_badly_is_status_1():
+    directory = place("removed")
+    with guest() as process:
+        tool("start", "-o", directory)
+        shutil.rmtree(directory)
+        line = one_line(tool("stop", status=1).stderr)
+        check(f"{directory} ended early: " in line and "No such file" in line, line)
+        check("running" in tool_status_of(process), "the guest does not go on")
+
+
+def tool_status_of(process):
+    qmp = Qmp(SOCKET, process)
+    answer = qmp("query-status")["return"]
+    qmp.close()
+    return "running" if answer["running"] else "paused"
+
+
+@test
+def a_tool_that_is_killed_in_mid_command_does_no_harm():
+    directory = place("killed-tool")
+    with guest() as process:
+        for _ in range(5):
+            starting = subprocess.Popen([REPRISE, "start", "--qmp", SOCKET, "-o", directory],
+                                        stderr=subprocess.DEVNULL)
+            time.sleep(0.02)
+            starting.kill()
+            starting.wait()
+        if json.loads(tool("status", "--json").stdout)["state"] == "off":
+            tool("start", "-o", directory)
+        tool("stop")
+    replay(directory)
+
+
+@test
+def a_socket_that_somebody_else_has_is_named():
+    with guest() as process:
+        qmp = Qmp(SOCKET, process)
+        started = time.monotonic()
+        line = one_line(tool("status", status=2).stderr)
+        check(SOCKET in line and "somebody else" in line, line)
+        check(time.monotonic() - started < 30, "it waited for too long")
+        qmp.close()
+
+
+@test
+def what_is_not_there_is_named():
+    for args, word in (
+            (["--qmp", "/nowhere/sock"], "/nowhere/sock"),
+            (["--qmp", "/" + "x" * 200], "too long"),
+            ([], "--qmp SOCK or --domain NAME"),
+            (["--qmp", "a", "--domain", "b"], "--qmp SOCK or --domain NAME"),
+            (["--qmp", "a", "--connect", "b"], "--connect is for --domain"),
+            (["--qmp", "a", "b"], "'b'"),
+            (["--nonsense"], "--nonsense")):
+        for command in ("start", "stop", "status", "checkpoint"):
+            extra = ["-o", place("x")] if command == "start" else []
+            line = one_line(run(REPRISE, command, *extra, *args, status=2).stderr)
+            check(word in line, line)
+    for args, word in ((["--qmp", "a"], "-o"), (["--qmp", "a", "-o", "x", "--max-size", "10X"], "'10X'"),
+                       (["--qmp", "a", "-o", "x", "--max-size", "0"], "'0'"),
+                       (["--qmp", "a", "-o", "x", "--max-size", "99999999999T"], "no size"),
+                       (["--qmp", "a", "-o", "x", "--max-seconds", "-1"], "--max-seconds")):
+        line = one_line(run(REPRISE, "start", *args, status=2).stderr)
+        check(word in line, line)
+
+
+@test
+def a_socket_that_is_not_qemus_is_refused():
+    path = os.path.join(TOP, "other.sock")
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(path)
+        server.listen()
+        for says, word in ((b'{"hello": 1}\n', "no QMP socket"), (b"220 mail ready\n", "not JSON"),
+                           (b"", "no longer answers")):
+            asking = subprocess.Popen([REPRISE, "status", "--qmp", path], stderr=subprocess.PIPE,
+                                      encoding="utf-8")
+            client, _ = server.accept()
+            client.sendall(says)
+            client.close()
+            said = asking.communicate(timeout=PATIENCE_S)[1]
+            check(asking.returncode == 2 and word in one_line(said), said)
+    os.unlink(path)
+
+
+main()
