@@ -15,6 +15,7 @@
 
 #include "emulator.h"
 #include "hw/recorder/manifest.h"
+#include "progress.h"
 #include "tool.h"
 
 typedef struct Record {
@@ -185,6 +186,18 @@ static bool has_stopped(Record *record, const JsonValue *event)
     return true;
 }
 
+static void show(void *opaque, const JsonValue *info)
+{
+    const Record *record = opaque;
+
+    if (g_strcmp0(json_member_string(info, "directory"), record->directory) == 0) {
+        progress_line("recording %s: %.0f s, %.1f MiB, %.1f MiB/s", record->given,
+                      json_member_number(info, "seconds"),
+                      json_member_number(info, "stored-bytes") / 1048576,
+                      json_member_number(info, "rate") / 1048576);
+    }
+}
+
 /* Until QEMU has ended. */
 static void follow(Record *record, Emulator *emulator)
 {
@@ -196,7 +209,7 @@ static void follow(Record *record, Emulator *emulator)
     for (;;) {
         g_autoptr(JsonValue) event = NULL;
 
-        switch (emulator_wait(emulator, deadline, &event)) {
+        switch (emulator_wait_showing(emulator, deadline, show, record, &event)) {
         case EMULATOR_EVENT:
             if (has_stopped(record, event)) {
                 recording = false;
@@ -212,6 +225,7 @@ static void follow(Record *record, Emulator *emulator)
         case EMULATOR_DEADLINE:
             if (recording) {
                 record->stopper = g_get_monotonic_time() >= deadline ? "--timeout" : "a signal";
+                progress_line("ending the recording");
                 /* Paused, so that nothing is shown that was not recorded. */
                 emulator_execute(emulator, "recorder-stop", "{\"pause\": true}", NULL);
             }

@@ -13,6 +13,7 @@
 #include "emulator.h"
 #include "hw/recorder/manifest.h"
 #include "hw/recorder/place.h"
+#include "progress.h"
 #include "replay/verify.h"
 #include "tool.h"
 
@@ -222,6 +223,17 @@ static void stay_paused(const Replay *replay, Emulator *emulator)
     } while (news == EMULATOR_EVENT);
 }
 
+static void show(void *opaque, const JsonValue *info)
+{
+    const Replay *replay = opaque;
+
+    if (json_member(info, "progress")) {
+        progress_line("replaying %s: %.1f %%, %.0f s", replay->directory,
+                      json_member_number(info, "progress") * 100,
+                      json_member_number(info, "seconds"));
+    }
+}
+
 static int follow(const Replay *replay, Emulator *emulator)
 {
     int64_t start = g_get_monotonic_time();
@@ -231,7 +243,7 @@ static int follow(const Replay *replay, Emulator *emulator)
         g_autoptr(JsonValue) event = NULL;
         g_autofree char *ending = NULL;
 
-        switch (emulator_wait(emulator, INT64_MAX, &event)) {
+        switch (emulator_wait_showing(emulator, INT64_MAX, show, (void *)replay, &event)) {
         case EMULATOR_EVENT:
             if (g_strcmp0(json_member_string(event, "event"), "RECORDER_REPLAYED") != 0) {
                 break;
@@ -302,12 +314,15 @@ int run_replay(int argc, char **argv)
     if (!parse_arguments(&replay, argc, argv, &status)) {
         return status;
     }
+    progress_line("checking %s", replay.directory);
     if (!load(&replay, &error) || !(command = qemu_command(&replay, &error)) ||
         !(arguments = task_arguments(&replay, &error)) ||
         !(emulator = emulator_start_task(command, replay.qmp, false, "recorder-replay", arguments,
                                          &error))) {
+        progress_clear();
         return input_error(error);
     }
+    progress_clear();
     status = follow(&replay, emulator);
     emulator_quit(emulator);
     return status;

@@ -23,9 +23,11 @@
 #include <termios.h>
 #include <unistd.h>
 
+#include "progress.h"
 #include "qmp-client.h"
 
 #define QUIT_US (20 * G_USEC_PER_SEC)
+#define SHOW_US (G_USEC_PER_SEC / 2)
 
 struct Emulator {
     pid_t pid;                  /* 0: not started */
@@ -38,6 +40,7 @@ struct Emulator {
     JsonValue *answer;          /* to the command under way */
     GError *trouble;            /* what it sent was no QMP */
 
+    int console_fd;             /* its stdout; -1: it has ours */
     int errors_fd;              /* its stderr */
     GString *errors;            /* ... that was not passed on */
     bool greeted;
@@ -123,16 +126,21 @@ static bool spawn(Emulator *emulator, char **argv, const char *qmp, bool console
     setup.qmp_fd = pair[1];
     line = emulator_command_line(argv, pair[1], qmp);
     ok = g_spawn_async_with_pipes(NULL, line, NULL, flags, set_up_child, &setup, &emulator->pid,
-                                  NULL, NULL, &emulator->errors_fd, error);
+                                  NULL, progress_wants_console() ? &emulator->console_fd : NULL,
+                                  &emulator->errors_fd, error);
     close(pair[1]);
     if (!ok) {
         g_prefix_error(error, "cannot start QEMU: ");
         emulator->pid = 0;
-        emulator->errors_fd = -1;
+        emulator->console_fd = emulator->errors_fd = -1;
         return false;
     }
     fcntl(emulator->errors_fd, F_SETFL, O_NONBLOCK);
     fcntl(emulator->errors_fd, F_SETFD, FD_CLOEXEC);
+    if (emulator->console_fd >= 0) {
+        fcntl(emulator->console_fd, F_SETFL, O_NONBLOCK);
+        fcntl(emulator->console_fd, F_SETFD, FD_CLOEXEC);
+    }
     emulator->pid_fd = pidfd_open(emulator->pid, 0);
     return true;
 }
@@ -159,8 +167,29 @@ static void read_errors(Emulator *emulator)
 
 static void pass_errors_on(Emulator *emulator)
 {
+    if (emulator->errors->len > 0) {
+        progress_clear();
+    }
     fwrite(emulator->errors->str, 1, emulator->errors->len, stderr);
     g_string_truncate(emulator->errors, 0);
+}
+
+static void read_console(Emulator *emulator)
+{
+    char bytes[4096];
+    ssize_t n;
+
+    while (emulator->console_fd >= 0 &&
+           (n = read(emulator->console_fd, bytes, sizeof(bytes))) != 0) {
+        if (n < 0) {
+            return;
+        }
+        progress_console(bytes, n);
+    }
+    if (emulator->console_fd >= 0) {
+        close(emulator->console_fd);
+        emulator->console_fd = -1;
+    }
 }
 
 static void read_messages(Emulator *emulator)
@@ -213,6 +242,7 @@ static void pump(Emulator *emulator, int64_t deadline)
         { .fd = emulator->pid_fd, .events = POLLIN },
         { .fd = qmp_client_fd(emulator->qmp), .events = POLLIN },
         { .fd = emulator->errors_fd, .events = POLLIN },
+        { .fd = emulator->console_fd, .events = POLLIN },
         { .fd = emulator->signal_fd, .events = POLLIN },
     };
     int64_t left_ms = MAX(0, deadline - g_get_monotonic_time()) / 1000 + 1;
@@ -224,6 +254,7 @@ static void pump(Emulator *emulator, int64_t deadline)
         emulator->ended = true;
     }
     read_messages(emulator);
+    read_console(emulator);
     read_errors(emulator);
     if (emulator->accepted) {
         pass_errors_on(emulator);
@@ -257,15 +288,15 @@ static void set_refusal(Emulator *emulator, GError **error)
                 ending);
 }
 
-bool emulator_execute(Emulator *emulator, const char *command, const char *arguments,
-                      GError **error)
+JsonValue *emulator_ask(Emulator *emulator, const char *command, const char *arguments,
+                        GError **error)
 {
     g_autoptr(JsonValue) answer = NULL;
     const JsonValue *refusal;
 
     g_assert(!emulator->answer);
     if (!qmp_client_send(emulator->qmp, command, arguments, error)) {
-        return false;
+        return NULL;
     }
     while (!emulator->answer && !emulator->ended && !emulator->trouble) {
         pump(emulator, INT64_MAX);
@@ -273,7 +304,7 @@ bool emulator_execute(Emulator *emulator, const char *command, const char *argum
     answer = g_steal_pointer(&emulator->answer);
     if (emulator->trouble) {
         g_propagate_error(error, g_error_copy(emulator->trouble));
-        return false;
+        return NULL;
     }
     if (!answer) {
         g_autofree char *ending = emulator_ending(emulator);
@@ -281,16 +312,24 @@ bool emulator_execute(Emulator *emulator, const char *command, const char *argum
         pass_errors_on(emulator);       /* an assertion, most likely */
         g_set_error(error, QMP_ERROR, QMP_ERROR_CLOSED, "QEMU ended with %s during %s",
                     ending, command);
-        return false;
+        return NULL;
     }
     refusal = json_member(answer, "error");
     if (refusal) {
         const char *why = json_member_string(refusal, "desc");
 
         g_set_error(error, QMP_ERROR, QMP_ERROR_REFUSED, "%s", why ? why : command);
-        return false;
+        return NULL;
     }
-    return true;
+    return g_steal_pointer(&answer);
+}
+
+bool emulator_execute(Emulator *emulator, const char *command, const char *arguments,
+                      GError **error)
+{
+    g_autoptr(JsonValue) answer = emulator_ask(emulator, command, arguments, error);
+
+    return answer != NULL;
 }
 
 bool emulator_put_path(Json *arguments, const char *key, const char *path, GError **error)
@@ -313,9 +352,12 @@ Emulator *emulator_start(char **argv, const char *qmp, bool console_input, GErro
 
     g_queue_init(&emulator->events);
     emulator->errors = g_string_new(NULL);
-    emulator->pid_fd = emulator->errors_fd = emulator->signal_fd = -1;
+    emulator->pid_fd = emulator->console_fd = emulator->errors_fd = emulator->signal_fd = -1;
     emulator->has_terminal = console_input && tcgetattr(STDIN_FILENO, &emulator->terminal) == 0;
     catch_signals(emulator);
+    if (console_input) {
+        progress_forbid();
+    }
     if (!spawn(emulator, argv, qmp, console_input, error)) {
         return NULL;
     }
@@ -340,6 +382,28 @@ Emulator *emulator_start_task(char **argv, const char *qmp, bool console_input, 
         return NULL;
     }
     return g_steal_pointer(&emulator);
+}
+
+EmulatorNews emulator_wait_showing(Emulator *emulator, int64_t deadline, EmulatorShow *show,
+                                   void *opaque, JsonValue **event)
+{
+    EmulatorNews news;
+
+    for (;;) {
+        int64_t next = progress_shown() ? g_get_monotonic_time() + SHOW_US : INT64_MAX;
+        g_autoptr(JsonValue) answer = NULL;
+
+        news = emulator_wait(emulator, MIN(deadline, next), event);
+        if (news != EMULATOR_DEADLINE || g_get_monotonic_time() >= deadline) {
+            break;
+        }
+        answer = emulator_ask(emulator, "query-recorder", NULL, NULL);
+        if (answer) {
+            show(opaque, json_member(answer, "return"));
+        }
+    }
+    progress_clear();
+    return news;
 }
 
 EmulatorNews emulator_wait(Emulator *emulator, int64_t deadline, JsonValue **event)
@@ -401,6 +465,10 @@ void emulator_free(Emulator *emulator)
     if (emulator->errors_fd >= 0) {
         close(emulator->errors_fd);
     }
+    if (emulator->console_fd >= 0) {
+        close(emulator->console_fd);
+    }
+    progress_clear();
     close(emulator->signal_fd);
     sigprocmask(SIG_SETMASK, &emulator->old_mask, NULL);
     qmp_client_free(emulator->qmp);

@@ -63,6 +63,10 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(Emulator, emulator_free)
 bool emulator_execute(Emulator *emulator, const char *command, const char *arguments,
                       GError **error);
 
+/* The same; returns the answer, of which the member "return" has what was asked for. */
+JsonValue *emulator_ask(Emulator *emulator, const char *command, const char *arguments,
+                        GError **error);
+
 /*
  * A member of such an object: @path, absolute.  It must be UTF-8, as all JSON; if
  * not, the object is gone.
@@ -74,6 +78,14 @@ bool emulator_put_path(Json *arguments, const char *key, const char *path, GErro
  * INT64_MAX; @event gets the message, with EMULATOR_EVENT.
  */
 EmulatorNews emulator_wait(Emulator *emulator, int64_t deadline, JsonValue **event);
+
+/*
+ * The same; if there is a terminal, @show gets what query-recorder answers, twice a
+ * second, for progress_line().
+ */
+typedef void EmulatorShow(void *opaque, const JsonValue *info);
+EmulatorNews emulator_wait_showing(Emulator *emulator, int64_t deadline, EmulatorShow *show,
+                                   void *opaque, JsonValue **event);
 
 /* Ends QEMU: politely, then not. */
 void emulator_quit(Emulator *emulator);
