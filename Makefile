@@ -13,6 +13,7 @@ EMULATORS := $(addprefix qemu-system-,$(TARGETS))
 
 all: build/config.mk
 	@$(NINJA) -C build/core --quiet
+	@$(PYTHON) scripts/manual > build/reprise.1
 	$(NINJA) -C build/qemu $(EMULATORS)
 	@mkdir -p build/bin
 	@ln -f build/core/reprise $(addprefix build/qemu/,$(EMULATORS)) build/bin/

@@ -155,12 +155,31 @@ static bool compare(char **directories, bool *differ, uint64_t *compared, GError
     return n_vcpus > 0;
 }
 
+static const char usage[] =
+    "usage: reprise compare DIR DIR\n"
+    "\n"
+    "Find the first position of each vCPU at which two recordings, or traces of\n"
+    "replays (reprise replay --trace), have different registers, and print those.\n"
+    "\n"
+    "  --help          show this text\n"
+    "\n"
+    "exit status: 0 all the same; 1 different; 2 they cannot be compared\n";
+
 int run_compare(int argc, char **argv)
 {
+    gboolean help = FALSE;
+    const GOptionEntry entries[] = {
+        { "help", 'h', 0, G_OPTION_ARG_NONE, &help, NULL, NULL },
+        G_OPTION_ENTRY_NULL
+    };
     g_autoptr(GError) error = NULL;
     uint64_t compared;
     bool differ;
+    int status;
 
+    if (!parse_options("compare", entries, &help, usage, &argc, &argv, &status)) {
+        return status;
+    }
     if (argc != 3) {
         return usage_error("compare takes two directories, recordings or traces%s",
                            argc < 3 ? "" : ", and nothing else");

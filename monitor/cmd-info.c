@@ -365,6 +365,17 @@ static void print_table(const Info *info)
     print_size("total", sum(info->raw), sum(info->stored));
 }
 
+static const char usage[] =
+    "usage: reprise info [--json] DIR\n"
+    "\n"
+    "Show what a recording is of, how it ended, whether it can be replayed by this\n"
+    "build, and what takes how much space.\n"
+    "\n"
+    "  --json          the same, and more, for programs\n"
+    "  --help          show this text\n"
+    "\n"
+    "exit status: 0; 2 it cannot be read\n";
+
 int run_info(int argc, char **argv)
 {
     g_auto(Info) info = { 0 };
@@ -374,6 +385,9 @@ int run_info(int argc, char **argv)
     for (int i = 1; i < argc; i++) {
         if (g_str_equal(argv[i], "--json")) {
             json = true;
+        } else if (g_str_equal(argv[i], "--help") || g_str_equal(argv[i], "-h")) {
+            fputs(usage, stdout);
+            return STATUS_OK;
         } else if (argv[i][0] == '-' && argv[i][1]) {
             return usage_error("info: unknown option '%s'", argv[i]);
         } else if (info.directory) {

@@ -3,8 +3,8 @@
  * The `reprise` command line: one table of commands, each a name, a function
  * and a line of help.
  *
- * Exit status: 0 success; 1 diverged, or a recording that ended early or is damaged;
- * 2 unusable input or usage.
+ * Exit status: 0 success; 1 diverged, different, or a recording that ended early or is
+ * damaged; 2 unusable input or usage.
  */
 #include <errno.h>
 #include <glib.h>
@@ -29,7 +29,7 @@ static const Command commands[] = {
     { "checkpoint", run_checkpoint, "add a checkpoint to the recording of a running guest" },
     { "compare", run_compare, "find the first difference between recording and traces" },
     { "dump", run_dump, "print the events of a recording's logs" },
-    { "help", run_help, "show this text" },
+    { "help", run_help, "show this text, or that of a command" },
     { "info", run_info, "show what a recording is of, and its size" },
     { "pack", run_pack, "put a recording into one file, to be sent to somebody" },
     { "record", run_record, "record a guest until it ends or is stopped" },
@@ -96,10 +96,31 @@ uint64_t parse_size(const char *text)
     return value << shift;
 }
 
+static const Command *find_command(const char *name)
+{
+    for (size_t i = 0; i < G_N_ELEMENTS(commands); i++) {
+        if (g_str_equal(name, commands[i].name)) {
+            return &commands[i];
+        }
+    }
+    return NULL;
+}
+
+static int run_help_of(const char *name)
+{
+    const Command *command = find_command(name);
+    char *argv[] = { (char *)name, (char *)"--help", NULL };
+
+    return command ? command->run(2, argv) : usage_error("unknown command '%s'", name);
+}
+
 static int run_help(int argc, char **argv)
 {
-    if (argc > 1) {
-        return usage_error("help takes no argument, got '%s'", argv[1]);
+    if (argc > 2) {
+        return usage_error("help takes one command, got '%s' too", argv[2]);
+    }
+    if (argc > 1 && !g_str_equal(argv[1], "--help")) {
+        return run_help_of(argv[1]);
     }
     printf("usage: reprise COMMAND [ARG...]\n"
            "\n"
@@ -111,16 +132,26 @@ static int run_help(int argc, char **argv)
         printf("  %-10s %s\n", commands[i].name, commands[i].help);
     }
     printf("\n"
-           "reprise COMMAND --help tells more.  So far a guest that is to be recorded must\n"
+           "reprise help COMMAND tells more.  So far a guest that is to be recorded must\n"
            "be aarch64, with up to 16 vCPUs.\n"
            "\n"
-           "exit status: 0 success; 1 the replay diverged, or the recording ended\n"
-           "early or is damaged; 2 unusable input or usage\n");
+           "exit status: 0 success; 1 a replay diverged, recordings differ, or a recording\n"
+           "ended early or is damaged; 2 unusable input or usage, or a guest that cannot\n"
+           "be reached\n");
     return STATUS_OK;
 }
 
 static int run_version(int argc, char **argv)
 {
+    if (argc == 2 && g_str_equal(argv[1], "--help")) {
+        printf("usage: reprise version\n"
+               "\n"
+               "Show the version of Reprise, of its log format, and of its patches to QEMU; a\n"
+               "recording is replayed by a build of the same ones.\n"
+               "\n"
+               "exit status: 0\n");
+        return STATUS_OK;
+    }
     if (argc > 1) {
         return usage_error("version takes no argument, got '%s'", argv[1]);
     }
@@ -131,6 +162,7 @@ static int run_version(int argc, char **argv)
 
 static int run(int argc, char **argv)
 {
+    const Command *command;
     const char *name;
 
     if (argc < 2) {
@@ -142,12 +174,8 @@ static int run(int argc, char **argv)
     } else if (g_str_equal(name, "--version") || g_str_equal(name, "-V")) {
         name = "version";
     }
-    for (size_t i = 0; i < G_N_ELEMENTS(commands); i++) {
-        if (g_str_equal(name, commands[i].name)) {
-            return commands[i].run(argc - 1, argv + 1);
-        }
-    }
-    return usage_error("unknown command '%s'", name);
+    command = find_command(name);
+    return command ? command->run(argc - 1, argv + 1) : usage_error("unknown command '%s'", name);
 }
 
 int main(int argc, char **argv)

@@ -3,11 +3,13 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
+import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-from harness import BIN, check, main, one_line, run, test, test_each
+from harness import BIN, BUILD, TOP, check, main, one_line, run, skip, test, test_each
 
 REPRISE = os.path.join(BIN, "reprise")
 
@@ -15,9 +17,80 @@ REPRISE = os.path.join(BIN, "reprise")
 @test_each(["--help", "-h", "help"])
 def help_names_every_command(how):
     text = run(REPRISE, how).stdout
-    for word in ("usage: reprise COMMAND", "\n  dump ", "\n  help ", "\n  version ", "exit status"):
+    for word in ("usage: reprise COMMAND", "\n  dump ", "\n  help ", "\n  version ", "exit status",
+                 "\n  start ", "\n  stop ", "\n  status ", "\n  checkpoint ", "\n  xml "):
         check(word in text, f"{word!r} is not in:\n{text}")
     check(all(len(line) <= 79 for line in text.splitlines()), "a line is too long")
+
+
+def commands():
+    return re.findall(r"^  (\w[\w-]*) +", run(REPRISE, "help").stdout.split("commands:\n")[1], re.M)
+
+
+@test_each(commands())
+def help_of_a_command_tells_all(command):
+    """Usage, options, exit statuses; and they are as it says."""
+    text = run(REPRISE, "help", command).stdout
+    check(text == run(REPRISE, command, "--help").stdout, "two different texts")
+    check(text.startswith(f"usage: reprise {command if command != 'help' else 'COMMAND'}"), text)
+    check(all(len(line) <= 79 for line in text.splitlines()), "a line is too long")
+    status = re.search(r"^exit status: (.*)", text, re.M | re.S)
+    check(status and re.match(r"0\b", status.group(1)), f"no exit status in:\n{text}")
+    if command not in ("help", "version"):
+        check(re.search(r"\b2 \w", status.group(1)), "what is status 2?")
+        check("  --help " in text, "--help is not listed")
+    done = run(REPRISE, command, "--no-such-option", status=2)
+    check(done.stdout == "" and "--no-such-option" in one_line(done.stderr), done.stderr)
+
+
+def page():
+    return run(os.path.join(TOP, "scripts/manual")).stdout
+
+
+@test
+def the_manual_page_has_every_command_and_option():
+    if not shutil.which("man"):
+        skip("no man here")
+    with tempfile.NamedTemporaryFile("w", suffix=".1") as file:
+        file.write(page())
+        file.flush()
+        shown = run("man", "--warnings", "-l", file.name,
+                    env={**os.environ, "MANWIDTH": "200", "LC_ALL": "C"})
+    check(shown.stderr == "", shown.stderr)
+    text = re.sub(".\b", "", shown.stdout)
+    for command in commands():
+        check(command == "help" or f"\nREPRISE {command.upper()}\n" in text, command)
+        for option in re.findall(r"--[a-z-]+", run(REPRISE, "help", command).stdout):
+            check(option in text, f"{command} {option}")
+    check("\nEXIT STATUS\n" in text, text)
+    with open(os.path.join(BUILD, "reprise.1")) as made:
+        check(made.read() == page(), "build/reprise.1 is another one: run make")
+
+
+def completed(*words):
+    """What bash offers for the last word."""
+    script = f"""
+        . {TOP}/scripts/completion.bash
+        COMP_WORDS=(reprise "$@") COMP_CWORD=$#
+        _reprise {REPRISE} "${{@: -1}}" "${{COMP_WORDS[COMP_CWORD - 1]}}"
+        printf '%s\\n' "${{COMPREPLY[@]}}"
+    """
+    return run("bash", "-c", script, "bash", *words).stdout.split()
+
+
+@test
+def bash_completes_what_the_help_says():
+    check(set(commands()) <= set(completed("")), completed(""))
+    check(completed("reco") == ["record"], completed("reco"))
+    check(completed("help", "sta") == ["start", "status"], completed("help", "sta"))
+    for command in commands():
+        if command not in ("help", "version"):
+            offered = completed(command, "--")
+            text = run(REPRISE, "help", command).stdout
+            listed = set(re.findall(r"^  (?:-\w, )?(--[a-z-]+)", text, re.M))
+            check(listed <= set(offered), f"{command}: {sorted(listed)} {offered}")
+    check(completed("replay", "--threads", "s") == ["single"], "--threads")
+    check("scripts" in completed("replay", "scr") or os.getcwd() != TOP, completed("replay", "scr"))
 
 
 @test_each(["--version", "-V", "version"])
