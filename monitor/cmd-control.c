@@ -11,6 +11,7 @@
 #include "emulator.h"
 #include "guest.h"
 #include "json.h"
+#include "progress.h"
 #include "tool.h"
 
 /* What all of them take. */
@@ -191,11 +192,14 @@ int run_start(int argc, char **argv)
     if (!(control.max_seconds >= 0) || control.digest_interval < 0) {
         return usage_error("%s", "start: --max-seconds and --digest-interval: more than 0");
     }
+    progress_line("saving the state of the guest in %s", control.directory);
     if (!(arguments = start_arguments(&control, &error)) ||
         !(guest = guest_open(&control.address, &error)) ||
         !(answer = guest_execute(guest, "recorder-start", arguments, &error))) {
+        progress_clear();
         return input_error(error);
     }
+    progress_clear();
     fprintf(stderr, "reprise: recording in %s\n", control.directory);
     return STATUS_OK;
 }
@@ -219,12 +223,15 @@ int run_stop(int argc, char **argv)
     if (!parse(&control, "stop", stop_usage, more, argc, argv, &status)) {
         return status;
     }
+    progress_line("ending the recording");
     if (!(guest = guest_open(&control.address, &error)) ||
         !(answer = guest_execute(guest, "recorder-stop",
                                  control.pause ? "{\"pause\": true}" : NULL, &error)) ||
         !(after = guest_execute(guest, "query-recorder", NULL, &error))) {
+        progress_clear();
         return input_error(error);
     }
+    progress_clear();
     last = json_member(json_member(after, "return"), "last-recording");
     reason = json_member_string(last, "reason");
     directory = json_member_string(last, "directory");

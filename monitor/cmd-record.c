@@ -172,6 +172,14 @@ static char **users_command(const Record *record)
 
 /* --- recording -------------------------------------------------------------- */
 
+static void warn_of_low_disk(const Record *record, const JsonValue *event)
+{
+    if (g_strcmp0(json_member_string(event, "event"), "RECORDER_LOW_DISK_SPACE") == 0) {
+        fprintf(stderr, "reprise: the disk that %s is on has only %.1f MiB left\n", record->given,
+                json_member_number(json_member(event, "data"), "free-bytes") / 1048576);
+    }
+}
+
 /* Of ours: with --qmp there may be others. */
 static bool has_stopped(Record *record, const JsonValue *event)
 {
@@ -211,6 +219,7 @@ static void follow(Record *record, Emulator *emulator)
 
         switch (emulator_wait_showing(emulator, deadline, show, record, &event)) {
         case EMULATOR_EVENT:
+            warn_of_low_disk(record, event);
             if (has_stopped(record, event)) {
                 recording = false;
                 /* Somebody may want to look at the guest as it is now. */

@@ -11,13 +11,22 @@ import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-from harness import Qmp, check, one_line, run, test
-from recording import REPRISE, TOP, main, place, replay
+from harness import Qemu, Qmp, check, one_line, run, test
+from recording import REPRISE, TOP, main, need, place, replay
 from running import PATIENCE_S, SOCKET, guest
 
 
 def tool(command, *args, status=0):
     return run(REPRISE, command, "--qmp", SOCKET, *args, status=status)
+
+
+def check_checkpoint(process):
+    """It is made, or refused, by a QEMU that does not know how."""
+    qmp = Qmp(SOCKET, process)
+    known = "recorder-checkpoint" in str(qmp("query-commands"))
+    qmp.close()
+    line = one_line(tool("checkpoint", status=0 if known else 2).stderr)
+    check("a checkpoint was added" in line if known else "no checkpoint" in line, line)
 
 
 @test
@@ -38,8 +47,7 @@ def the_tool_starts_shows_and_stops():
         shown = json.loads(tool("status", "--json").stdout)
         check(shown["state"] == "recording" and shown["max-bytes"] == 2 << 30, shown)
         check(len(shown["vcpus"]) == 2 and shown["vcpus"][0]["statistics"], shown)
-        done = tool("checkpoint", status=2)
-        check("no checkpoint" in one_line(done.stderr), done.stderr)
+        check_checkpoint(process)
         check(one_line(tool("stop", "--pause").stderr) == f"reprise: recorded {directory}", "stop")
         text = tool("status").stdout
         check(text == f"off\n  the last recording, {directory}, is complete: stopped\n", text)
@@ -84,13 +92,11 @@ def a_tool_that_is_killed_in_mid_command_does_no_harm():
 
 @test
 def a_socket_that_somebody_else_has_is_named():
-    with guest() as process:
-        qmp = Qmp(SOCKET, process)
-        started = time.monotonic()
-        line = one_line(tool("status", status=2).stderr)
-        check(SOCKET in line and "somebody else" in line, line)
-        check(time.monotonic() - started < 30, "it waited for too long")
-        qmp.close()
+    need("aarch64")
+    with Qemu("aarch64") as qemu:
+        path = os.path.join(qemu.dir, "qmp")
+        line = one_line(run(REPRISE, "status", "--qmp", path, status=2, timeout=60).stderr)
+        check(path in line and "somebody else" in line, line)
 
 
 @test

@@ -42,7 +42,7 @@ def a_recording_ends_at_its_time_limit():
 @test
 def a_recording_ends_at_its_size_limit():
     """Every 100 steps are logged, so that it grows."""
-    directory, limit = place("bytes"), 40 << 20
+    directory, limit = place("bytes"), 30 << 20
     with guest() as process:
         qmp = Listener(SOCKET, process)
         check(qmp("recorder-start", directory=directory,
@@ -65,6 +65,21 @@ def a_recording_ends_at_its_size_limit():
 
 
 @test
+def the_limit_of_a_paused_guest_leaves_it_paused():
+    directory = place("paused")
+    with guest() as process:
+        qmp = Listener(SOCKET, process)
+        check(qmp("recorder-start", directory=directory, **{"max-seconds": 1}) == {"return": {}},
+              "start")
+        qmp("stop")
+        ended = qmp.wait_for("RECORDER_STOPPED")
+        check(ended["reason"] == "max-seconds" and ended["complete"], ended)
+        check(not qmp("query-status")["return"]["running"], "it runs")
+        qmp.close()
+    replay(directory)
+
+
+@test
 def limits_that_make_no_sense_are_refused():
     with Qemu("aarch64", "-cpu", "cortex-a72,pmu=off") as qemu:
         for name in ("max-bytes", "max-seconds"):
@@ -78,7 +93,7 @@ def low_disk_space_is_told_once():
     need_root()
     disk = place("disk")
     os.mkdir(disk)
-    run("mount", "-t", "tmpfs", "-o", "size=96M", "tmpfs", disk)
+    run("mount", "-t", "tmpfs", "-o", "size=64M", "tmpfs", disk)
     harness.after_test(run, "umount", disk)
     directory = os.path.join(disk, "recording")
     with guest() as process:
@@ -87,7 +102,7 @@ def low_disk_space_is_told_once():
               "start")
         low = qmp.wait_for("RECORDER_LOW_DISK_SPACE")
         check(low["directory"] == directory and 0 <= low["free-bytes"] < low["threshold"], low)
-        check(low["threshold"] == (96 << 20) // 100 * 5, low)
+        check(low["threshold"] == (64 << 20) // 100 * 5, low)
         ended = qmp.wait_for("RECORDER_STOPPED")
         check(not ended["complete"] and "No space left" in ended["reason"], ended)
         check(status(qmp)["last-recording"] == ended, status(qmp))
