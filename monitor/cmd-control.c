@@ -22,6 +22,8 @@ typedef struct Control {
     double max_seconds;
     int64_t digest_interval;    /* 0: QEMU's default */
     gboolean pause;             /* stop */
+    double checkpoint_interval; /* 0: none but the first */
+    double keep_seconds;        /* 0: all */
     gboolean json;              /* status */
 } Control;
 
@@ -57,6 +59,9 @@ static const char start_usage[] =
     "  --max-size SIZE   end the recording when it has so many bytes on disk\n"
     "                    (suffixes K, M, G)\n"
     "  --max-seconds S   end it after so long\n"
+    "  --checkpoint-interval S   make a checkpoint every S seconds, where replay can\n"
+    "                    begin\n"
+    "  --keep-seconds S  keep the last S seconds only, in bounded space\n"
     "  --digest-interval N   log registers every N steps (default: 1000000)\n"
     "  --help            show this text\n"
     "\n"
@@ -157,6 +162,12 @@ static char *start_arguments(const Control *control, GError **error)
     if (control->max_seconds > 0) {
         json_double(&arguments, "max-seconds", control->max_seconds);
     }
+    if (control->checkpoint_interval > 0) {
+        json_double(&arguments, "checkpoint-interval", control->checkpoint_interval);
+    }
+    if (control->keep_seconds > 0) {
+        json_double(&arguments, "keep-seconds", control->keep_seconds);
+    }
     if (!emulator_put_path(&arguments, "directory", control->directory, error)) {
         return NULL;
     }
@@ -171,6 +182,9 @@ int run_start(int argc, char **argv)
         { "output", 'o', 0, G_OPTION_ARG_FILENAME, &control.directory, NULL, NULL },
         { "max-size", 0, 0, G_OPTION_ARG_STRING, &control.max_size, NULL, NULL },
         { "max-seconds", 0, 0, G_OPTION_ARG_DOUBLE, &control.max_seconds, NULL, NULL },
+        { "checkpoint-interval", 0, 0, G_OPTION_ARG_DOUBLE, &control.checkpoint_interval, NULL,
+          NULL },
+        { "keep-seconds", 0, 0, G_OPTION_ARG_DOUBLE, &control.keep_seconds, NULL, NULL },
         { "digest-interval", 0, 0, G_OPTION_ARG_INT64, &control.digest_interval, NULL, NULL },
         G_OPTION_ENTRY_NULL
     };
@@ -189,8 +203,10 @@ int run_start(int argc, char **argv)
     if (control.max_size && !parse_size(control.max_size)) {
         return usage_error("start: --max-size '%s' is no size, such as 500M", control.max_size);
     }
-    if (!(control.max_seconds >= 0) || control.digest_interval < 0) {
-        return usage_error("%s", "start: --max-seconds and --digest-interval: more than 0");
+    if (!(control.max_seconds >= 0) || control.digest_interval < 0 ||
+        !(control.checkpoint_interval >= 0) || !(control.keep_seconds >= 0)) {
+        return usage_error("%s", "start: --max-seconds, --digest-interval, --checkpoint-interval "
+                           "and --keep-seconds: more than 0");
     }
     progress_line("saving the state of the guest in %s", control.directory);
     if (!(arguments = start_arguments(&control, &error)) ||
@@ -362,13 +378,10 @@ int run_checkpoint(int argc, char **argv)
         return input_error(error);
     }
     answer = guest_execute(guest, "recorder-checkpoint", NULL, &error);
-    if (!answer && g_error_matches(error, QMP_ERROR, QMP_ERROR_UNKNOWN)) {
-        fprintf(stderr, "reprise: this QEMU makes no checkpoint but that of a recording's start\n");
-        return STATUS_USAGE;
-    }
     if (!answer) {
         return input_error(error);
     }
-    fprintf(stderr, "reprise: a checkpoint was added\n");
+    fprintf(stderr, "reprise: the guest goes on, and %s is being written\n",
+            json_member_string(json_member(answer, "return"), "name"));
     return STATUS_OK;
 }

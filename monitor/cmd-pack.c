@@ -17,12 +17,16 @@ static const char pack_usage[] =
     "Put a recording into one new file, to be sent to somebody.  It is a tar\n"
     "archive, with a checksum at its end.  A damaged recording is packed as it is.\n"
     "\n"
+    "  --help        show this text\n"
+    "\n"
     "exit status: 0 packed; 2 not, and why; then there is no FILE\n";
 
 static const char unpack_usage[] =
     "usage: reprise unpack FILE DIR\n"
     "\n"
     "Make a new directory from what reprise pack wrote.  The checksum must be right.\n"
+    "\n"
+    "  --help        show this text\n"
     "\n"
     "exit status: 0 unpacked; 2 not, and why; then there is no DIR\n";
 

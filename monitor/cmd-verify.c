@@ -22,6 +22,8 @@ static const char usage[] =
     "A recording that was cut off (its recorder was killed, the disk was full) is\n"
     "sound as far as it goes, and the line says how far that is.\n"
     "\n"
+    "  --help        show this text\n"
+    "\n"
     "exit status: 0 sound; 1 damaged; 2 it is not a recording, or of another\n"
     "version, or cannot be read\n";
 

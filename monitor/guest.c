@@ -157,8 +157,7 @@ JsonValue *guest_execute(Guest *guest, const char *command, const char *argument
         const char *why = json_member_string(refusal, "desc");
         bool unknown = g_strcmp0(json_member_string(refusal, "class"), "CommandNotFound") == 0;
 
-        g_set_error(error, QMP_ERROR, unknown ? QMP_ERROR_UNKNOWN : QMP_ERROR_REFUSED,
-                    "%s%s", why ? why : command,
+        g_set_error(error, QMP_ERROR, QMP_ERROR_REFUSED, "%s%s", why ? why : command,
                     unknown ? ": is the guest's QEMU one of Reprise?" : "");
         return NULL;
     }

@@ -47,7 +47,6 @@ typedef enum QmpError {
     QMP_ERROR_CLOSED,           /* the other side is gone */
     QMP_ERROR_PROTOCOL,         /* it does not speak QMP */
     QMP_ERROR_REFUSED,          /* it answered with an error */
-    QMP_ERROR_UNKNOWN,          /* ... that it does not know the command */
 } QmpError;
 
 #endif

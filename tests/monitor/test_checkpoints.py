@@ -82,6 +82,7 @@ def a_checkpoint_is_made_when_asked_for():
         made = qmp.event("RECORDER_CHECKPOINT")
         check(made["name"] == f"checkpoint-{number}" and made["bytes"] > 0, made)
         check(made["pause"] < MOST_PAUSE_S, made)
+    time.sleep(0.5)             # for some output behind the last
     qmp("stop")
     check("return" in qmp("recorder-checkpoint"), "of a paused guest")
     check(qmp("recorder-stop") == {"return": {}}, "recorder-stop")
