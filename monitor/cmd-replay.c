@@ -154,7 +154,11 @@ static bool load(Replay *replay, GError **error)
         return false;
     }
     /* All of it: a byte that is wrong would look like a divergence, or a wait like a hang. */
-    return verify_for_replay(replay->directory, manifest, error);
+    if (!verify_for_replay(replay->directory, manifest, error)) {
+        return false;
+    }
+    progress_line("loading the checkpoint of %s", replay->directory);
+    return true;
 }
 
 /* --- QEMU ------------------------------------------------------------------- */

@@ -58,7 +58,8 @@ static const char usage[] =
     "                    virsh console)\n"
     "  --help            show this text\n"
     "\n"
-    "libvirt must be 10.1 or newer: older ones pass options that QEMU 10 lacks.\n"
+    "libvirt 9.0, of Debian 12, passes options that QEMU 10 lacks; 11.3, of its\n"
+    "backports and of Debian 13, is new enough.\n"
     "\n"
     "exit status: 0; 2 there is no such guest\n";
 
