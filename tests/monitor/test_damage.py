@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A recording of a real guest, damaged by one bit or one truncation, again and again.
+
+The soak does the same a thousand times (tests/soak/damage_cases.py).
+"""
+
+import os
+import random
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
+from damage import (Damage, check_noticed, check_refused, check_repair, files_of, random_damage,
+                    spoil)
+from harness import check, run, test, test_each
+from recording import REPRISE, main, place, record
+
+SEED = 5
+ROUNDS = 60
+REPLAYED = 6                    # one in so many
+
+
+def raced():
+    """A recording of two vCPUs that race, which the tests share and leave as it was."""
+    if not hasattr(raced, "directory"):
+        raced.directory = place("raced")
+        record(raced.directory, "--smp", "2", "--run", "racey -n 2000")
+    return raced.directory
+
+
+@test
+def a_recording_as_it_was_made_is_sound():
+    done = run(REPRISE, "verify", raced())
+    check("is sound up to its end" in done.stdout and "2 vCPUs" in done.stdout, done.stdout)
+    check("needs no repair" in run(REPRISE, "repair", raced()).stdout, "repair")
+
+
+@test
+def no_damage_goes_unnoticed():
+    directory = raced()
+    source = random.Random(SEED)
+    for i in range(ROUNDS):
+        damage = random_damage(source, directory)
+        undo = spoil(directory, damage)
+        check_noticed(directory, damage)
+        if i % REPLAYED == 0:
+            check_refused(directory, damage)
+        undo()
+    run(REPRISE, "verify", directory)
+
+
+@test
+def the_first_and_the_last_bit_of_each_file_count():
+    directory = raced()
+    for name in files_of(directory):
+        last = os.path.getsize(os.path.join(directory, name)) - 1
+        for damage in (Damage(name, 0, 0), Damage(name, last, 7), Damage(name, last, None),
+                       Damage(name, 0, None)):
+            undo = spoil(directory, damage)
+            check_noticed(directory, damage)
+            undo()
+
+
+@test_each(["vcpu-0.order", "vcpu-1.data", "vcpu-0.data"])
+def what_is_left_of_a_log_replays(name):
+    directory = raced()
+    size = os.path.getsize(os.path.join(directory, name))
+    damage = Damage(name, size * 2 // 3, 3)
+    undo = spoil(directory, damage)
+    check(check_repair(directory, damage, place("repaired"), replay=True), "not repaired")
+    undo()
+
+
+@test
+def a_packed_recording_replays():
+    copy = place("unpacked")
+    run(REPRISE, "pack", raced(), copy + ".tar")
+    run(REPRISE, "unpack", copy + ".tar", copy)
+    os.unlink(copy + ".tar")
+    run(REPRISE, "replay", copy)
+
+
+main()

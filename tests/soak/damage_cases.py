@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Damaged recordings, as cases of the soak: damage-01 ... 10, a hundred damages each.
+
+Each case makes a recording of its own and spoils it by one bit or one truncation, a hundred
+times.  Each must be noticed by verify and refused by replay; of each a copy is
+repaired, and some of those are replayed.
+"""
+
+import random
+
+from cases import Case
+from damage import (Unnoticed, check_noticed, check_refused, check_repair, random_damage, spoil)
+from guest import Failure
+
+CASES = 10
+ROUNDS = 100
+REPAIRED_REPLAYED = 20          # one in so many
+RUN = "racey -n 2000"
+
+
+def one_round(recording, source, replay):
+    damage = random_damage(source, recording.directory)
+    undo = spoil(recording.directory, damage)
+    check_noticed(recording.directory, damage)
+    check_refused(recording.directory, damage)
+    repaired = check_repair(recording.directory, damage, recording.path("repaired"), replay)
+    undo()
+    return repaired
+
+
+def damaged(seed):
+    def function(recording):
+        source = random.Random(seed)
+        recording.record(RUN, smp=2)
+        try:
+            repaired = sum(one_round(recording, source, i % REPAIRED_REPLAYED == 0)
+                           for i in range(ROUNDS))
+        except Unnoticed as what:
+            # The damage is still there, to be looked at.
+            raise Failure(f"seed {seed}: {what}") from None
+        recording.replay()
+        return f"{repaired} of {ROUNDS} repaired"
+    return function
+
+
+def damage_cases():
+    return [Case(f"damage-{i:02}", damaged(i), False) for i in range(1, CASES + 1)]
