@@ -158,6 +158,23 @@ static void test_circle_of_one(Fixture *f, G_GNUC_UNUSED const void *data)
     expect(f, "circle");
 }
 
+/* What DMA does behind a cut does not matter. */
+static void test_circle_behind_the_cut(Fixture *f, G_GNUC_UNUSED const void *data)
+{
+    wait_at(f, DMA, 0, DMA, 1);
+    dma_write(f, 0, 0);
+    wait_at(f, 0, 10, DMA, 1);
+    end_all(f);
+    expect(f, "circle");
+    f->manifest->complete = false;
+    f->manifest->cut = point_new(N_VCPUS);
+    f->manifest->cut->at[0] = 10;
+    f->manifest->cut->at[1] = END;
+    expect_point(f, 10, END);
+    f->manifest->cut->at[0] = 11;
+    expect(f, "circle");
+}
+
 static void test_cut_off(Fixture *f, G_GNUC_UNUSED const void *data)
 {
     f->manifest->complete = false;
@@ -311,6 +328,7 @@ int main(int argc, char **argv)
     ADD("no-source", NULL, test_no_source);
     ADD("circle", NULL, test_circle);
     ADD("circle-of-one", NULL, test_circle_of_one);
+    ADD("circle-behind-the-cut", NULL, test_circle_behind_the_cut);
     ADD("cut-off", NULL, test_cut_off);
     for (size_t i = 0; i < G_N_ELEMENTS(logs); i++) {
         g_autofree char *name = g_strdup_printf("/verify/log/%s", logs[i]);
