@@ -30,6 +30,7 @@
 #include "replay/cut.h"
 #include "replay/player.h"
 #include "replay/schedule.h"
+#include "replay/trace.h"
 
 static char *recording;         /* its directory */
 static int64_t started_us;
@@ -44,7 +45,6 @@ static Point *goal;             /* where replay will end; NULL: not known yet */
 static double furthest;         /* of the way there, that was shown */
 static Schedule *schedule;
 static unsigned n_running;      /* atomic: vCPUs that have not finished */
-static LogWriter *trace_log;    /* NULL: nobody wants one */
 static bool cut_off;            /* some logs end early, and there replay ends */
 
 static struct {
@@ -559,7 +559,7 @@ static void forget_recording(void)
     g_clear_pointer(&recording, g_free);
     g_clear_pointer(&manifest, manifest_free);
     g_clear_pointer(&schedule, schedule_free);
-    g_clear_pointer(&trace_log, log_writer_free);
+    trace_drop();
     g_clear_pointer(&dma.log, log_reader_free);
     g_clear_pointer(&divergence, g_free);
     g_clear_pointer(&goal, point_free);
@@ -645,55 +645,6 @@ static bool open_recording(const char *directory, unsigned from, RecorderVcpu *v
     return true;
 }
 
-/* NULL and no error: none was given. */
-static Point *parse_point(const char *text, Error **errp)
-{
-    g_autoptr(GError) error = NULL;
-    Point *point = text ? point_parse(text, manifest->n_vcpus, &error) : NULL;
-
-    if (error) {
-        error_setg(errp, "%s", error->message);
-    }
-    return point;
-}
-
-static bool start_trace(const PlayerTrace *trace, RecorderVcpu *v[], Error **errp)
-{
-    ERRP_GUARD();
-    g_autoptr(Point) from = parse_point(trace->from, errp);
-    g_autoptr(Point) to = *errp ? NULL : parse_point(trace->to, errp);
-    g_autoptr(GError) error = NULL;
-
-    if (!*errp && trace->interval == 0) {
-        error_setg(errp, "a trace interval of 0 steps: give at least 1");
-    }
-    if (*errp || !recorder_make_directory(trace->directory, errp)) {
-        return false;
-    }
-    trace_log = log_writer_new(trace->directory, manifest->n_vcpus, &error);
-    if (!trace_log) {
-        error_setg(errp, "%s", error->message);
-        return false;
-    }
-    for (unsigned i = 0; i < manifest->n_vcpus; i++) {
-        v[i]->log = log_writer_stream(trace_log, i);
-        recorder_digest_every(v[i], trace->interval, from ? from->at[i] : 0,
-                              to ? to->at[i] : UINT64_MAX);
-    }
-    return true;
-}
-
-/* After the last vCPU. */
-static void end_trace(void)
-{
-    g_autoptr(GError) error = NULL;
-
-    if (trace_log && !log_writer_finish(trace_log, &error)) {
-        error_report("the trace is not complete: %s", error->message);
-    }
-    g_clear_pointer(&trace_log, log_writer_free);
-}
-
 bool player_start(const char *directory, unsigned from, bool one_at_a_time,
                   const PlayerTrace *trace, Error **errp)
 {
@@ -710,7 +661,8 @@ bool player_start(const char *directory, unsigned from, bool one_at_a_time,
         qemu_mutex_init(&dma.lock);
     }
     forget_recording();
-    if (!open_recording(directory, from, v, errp) || (trace && !start_trace(trace, v, errp)) ||
+    if (!open_recording(directory, from, v, errp) ||
+        (trace && !trace_start(trace, v, manifest->n_vcpus, errp)) ||
         !checkpoint_load(directory, (char *const *)manifest->checkpoints->pdata, from, errp)) {
         for (unsigned i = 0; i < SPHERE_MAX_VCPUS; i++) {
             close_vcpu(v[i]);
@@ -809,7 +761,7 @@ void player_finish(void)
     CPU_FOREACH(cpu) {
         run_on_cpu(cpu, detach_vcpu, RUN_ON_CPU_NULL);
     }
-    end_trace();
+    trace_end();
     if (divergence) {
         qapi_event_send_recorder_diverged(divergence, diverged_at.known, diverged_at.vcpu,
                                           diverged_at.known, diverged_at.position);

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * See trace.h.
+ */
+#include "qemu/osdep.h"
+#include "qemu/error-report.h"
+#include "qapi/error.h"
+
+#include "hw/recorder/session.h"
+#include "replay/trace.h"
+
+static LogWriter *trace_log;    /* NULL: nobody wants one */
+
+/* NULL and no error: none was given. */
+static Point *parse_point(const char *text, unsigned n_vcpus, Error **errp)
+{
+    g_autoptr(GError) error = NULL;
+    Point *point = text ? point_parse(text, n_vcpus, &error) : NULL;
+
+    if (error) {
+        error_setg(errp, "%s", error->message);
+    }
+    return point;
+}
+
+bool trace_start(const PlayerTrace *trace, RecorderVcpu *v[], unsigned n_vcpus, Error **errp)
+{
+    ERRP_GUARD();
+    g_autoptr(Point) from = parse_point(trace->from, n_vcpus, errp);
+    g_autoptr(Point) to = *errp ? NULL : parse_point(trace->to, n_vcpus, errp);
+    g_autoptr(GError) error = NULL;
+
+    if (!*errp && trace->interval == 0) {
+        error_setg(errp, "a trace interval of 0 steps: give at least 1");
+    }
+    if (*errp || !recorder_make_directory(trace->directory, errp)) {
+        return false;
+    }
+    trace_log = log_writer_new(trace->directory, n_vcpus, &error);
+    if (!trace_log) {
+        error_setg(errp, "%s", error->message);
+        return false;
+    }
+    for (unsigned i = 0; i < n_vcpus; i++) {
+        v[i]->log = log_writer_stream(trace_log, i);
+        recorder_digest_every(v[i], trace->interval, from ? from->at[i] : 0,
+                              to ? to->at[i] : UINT64_MAX);
+    }
+    return true;
+}
+
+void trace_end(void)
+{
+    g_autoptr(GError) error = NULL;
+
+    if (trace_log && !log_writer_finish(trace_log, &error)) {
+        error_report("the trace is not complete: %s", error->message);
+    }
+    trace_drop();
+}
+
+void trace_drop(void)
+{
+    g_clear_pointer(&trace_log, log_writer_free);
+}
