@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Builds the targets of tests/fuzz for libFuzzer, with seeds of a real recording, and runs them."""
+
+import os
+import re
+import shutil
+import struct
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from harness import BIN, BUILD, TOP
+
+TARGETS = ["manifest", "place", "log", "ram", "sums", "pack"]
+PLACE = os.path.join(BUILD, "fuzz")
+HERE = os.path.dirname(os.path.abspath(__file__))
+LOGS = ["vcpu-0.order", "vcpu-0.data", "vcpu-1.order", "vcpu-1.data", "dma.order"]
+SANITIZE = ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined", "-g", "-O1"]
+# glib keeps what is no leak until the end; a hang is a second for a few kilobytes.
+OPTIONS = ["-timeout=10", "-rss_limit_mb=4000", "-max_len=65536", "-print_final_stats=1"]
+FILE_HEADER, BLOCK_HEADER = 32, 52
+
+
+def clang():
+    """The compiler, or None: then nothing can be fuzzed."""
+    return shutil.which("clang") or shutil.which("clang-14")
+
+
+# --- building ---------------------------------------------------------------------------
+
+def core_sources():
+    """What meson.build compiles as the core, but for the checksums."""
+    found = []
+    for folder in ("hw/recorder", "replay"):
+        with open(os.path.join(TOP, folder, "meson.build")) as file:
+            listed = re.search(r"core_sources \+= files\((.*?)\)", file.read(), re.S).group(1)
+        found += [os.path.join(TOP, folder, name) for name in re.findall(r"'([^']+)'", listed)]
+    return [path for path in found if not path.endswith("/crc32c.c")]
+
+
+def build():
+    """Only what is older than its sources."""
+    flags = subprocess.run(["pkg-config", "--cflags", "glib-2.0"], stdout=subprocess.PIPE,
+                           encoding="utf-8", check=True).stdout.split()
+    libraries = subprocess.run(["pkg-config", "--libs", "glib-2.0", "liblz4"],
+                               stdout=subprocess.PIPE, encoding="utf-8", check=True).stdout.split()
+    compile_one = [clang(), *SANITIZE, "-fsanitize=fuzzer-no-link", "-std=gnu11",
+                   "-D_FILE_OFFSET_BITS=64", f"-I{TOP}", f"-I{BUILD}/core", '-DREPRISE_VERSION="fuzz"', *flags, "-c"]
+    os.makedirs(PLACE, exist_ok=True)
+    objects = []
+    for source in [*core_sources(), os.path.join(HERE, "crc32c.c")]:
+        objects.append(os.path.join(PLACE, os.path.basename(source)[:-2] + ".o"))
+        if not is_newer(objects[-1], source):
+            subprocess.run([*compile_one, source, "-o", objects[-1]], check=True)
+    for target in TARGETS:
+        program, source = program_of(target), os.path.join(HERE, "target.c")
+        if not is_newer(program, source, *objects):
+            subprocess.run([*compile_one, f"-DTARGET={target}", source, "-o", program + ".o"],
+                           check=True)
+            subprocess.run([clang(), *SANITIZE, "-fsanitize=fuzzer", program + ".o", *objects,
+                            *libraries, "-o", program], check=True)
+
+
+def program_of(target):
+    return os.path.join(PLACE, f"fuzz-{target}")
+
+
+def is_newer(path, *sources):
+    return os.path.exists(path) and all(os.path.getmtime(path) > os.path.getmtime(source)
+                                        for source in sources)
+
+
+# --- seeds --------------------------------------------------------------------------------
+
+def without_log_sums(data, most_blocks=3):
+    """The first blocks of a log, with checksums of 0."""
+    data, at = bytearray(data), FILE_HEADER
+    struct.pack_into("<I", data, 28, 0)
+    for _ in range(most_blocks):
+        if at + BLOCK_HEADER > len(data):
+            break
+        stored = struct.unpack_from("<I", data, at + 40)[0]
+        struct.pack_into("<II", data, at + 44, 0, 0)
+        at += BLOCK_HEADER + stored
+    return bytes(data[:at])
+
+
+def without_sum(data):
+    """A text whose last line is a checksum."""
+    lines = data.decode().splitlines()
+    lines[-1] = re.sub(r"[0-9a-f]{8}$", "00000000", lines[-1])
+    return "".join(line + "\n" for line in lines).encode()
+
+
+def small_ram():
+    """An image of 1 MiB with one page: header, chunk, table."""
+    page = bytes(range(256)) * 16
+    chunk = struct.pack("<IIQQII", 0, 0, 1, 1 << 5, len(page), 0) + page
+    table = struct.pack("<QII", 1 << 20, 3, 0) + b"ram"
+    offset = 64 + len(chunk)
+    header = b"RPRS-RAM" + struct.pack("<IIIIQQQIIII", 1, 0, 0, 1, 1, offset, offset + len(table),
+                                       4096, 262144, 0, 0)
+    return header + chunk + table
+
+
+def read(*parts):
+    with open(os.path.join(*parts), "rb") as file:
+        return file.read()
+
+
+def make_seeds():
+    """Of a recording of a guest with two vCPUs, and a later checkpoint."""
+    recording, packed = os.path.join(PLACE, "recording"), os.path.join(PLACE, "packed")
+    shutil.rmtree(recording, ignore_errors=True)
+    for target in TARGETS:
+        os.makedirs(os.path.join(PLACE, "seeds", target), exist_ok=True)
+    subprocess.run([f"{BIN}/reprise", "record", "-o", recording, "--smp", "2",
+                    "--checkpoint-interval", "0.5", "--run", "racey -n 2000"], check=True,
+                   stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    seeds = {
+        ("manifest", "manifest"): without_sum(read(recording, "manifest")),
+        ("place", "place"): without_sum(read(recording, "checkpoint-1", "place")),
+        ("sums", "sums"): without_sum(read(recording, "checkpoint-1", "sums")),
+        ("ram", "ram"): small_ram(),
+    }
+    for number, name in enumerate(LOGS):
+        seeds["log", name] = bytes([number]) + without_log_sums(read(recording, name))
+    # A pack of the small files alone.
+    shutil.rmtree(os.path.join(recording, "checkpoint-0"))
+    for name in os.listdir(recording):
+        if name.startswith("checkpoint-") and name != "checkpoint-1":
+            shutil.rmtree(os.path.join(recording, name))
+    os.unlink(os.path.join(recording, "checkpoint-1", "ram"))
+    if os.path.exists(packed):
+        os.unlink(packed)
+    if subprocess.run([f"{BIN}/reprise", "pack", recording, packed], stdout=subprocess.DEVNULL,
+                      stderr=subprocess.DEVNULL).returncode == 0:
+        seeds["pack", "packed"] = read(packed)
+    for (target, name), data in seeds.items():
+        with open(os.path.join(PLACE, "seeds", target, name), "wb") as file:
+            file.write(data)
+
+
+# --- running ------------------------------------------------------------------------------
+
+def fuzz(target, runs, seconds):
+    """How many inputs were tried, and what was said; a crash leaves its input in build/fuzz."""
+    corpus = os.path.join(PLACE, "corpus", target)
+    os.makedirs(corpus, exist_ok=True)
+    done = subprocess.run([program_of(target), *OPTIONS, f"-runs={runs}",
+                           f"-max_total_time={seconds}", f"-artifact_prefix={PLACE}/{target}-",
+                           corpus, os.path.join(PLACE, "seeds", target)],
+                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, encoding="utf-8", errors="replace")
+    tried = re.search(r"number_of_executed_units: +(\d+)", done.stdout)
+    return done.returncode, int(tried.group(1)) if tried else 0, done.stdout

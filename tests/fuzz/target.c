@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * For libFuzzer: what reads the files of a recording, each with any bytes.  -DTARGET=log picks
+ * one of the functions below.  A hostile recording can at worst be refused.
+ *
+ * Checksums are always 0 here (crc32c.c), or no change would get behind them.
+ */
+#include <glib.h>
+#include <glib/gstdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "hw/recorder/log-block.h"
+#include "hw/recorder/manifest.h"
+#include "hw/recorder/place.h"
+#include "hw/recorder/registers.h"
+#include "replay/checkpoint-sums.h"
+#include "replay/log-reader.h"
+#include "replay/pack.h"
+#include "replay/ram-image.h"
+#include "replay/verify.h"
+
+#define VCPUS 2
+#define RAM_SIZE (1 << 20)
+
+/* In memory, and gone with the process. */
+static char directory[64];
+
+static char *put(const char *name, const uint8_t *data, size_t size)
+{
+    char *path = g_build_filename(directory, name, NULL);
+    FILE *file = fopen(path, "wb");
+
+    g_assert_nonnull(file);
+    g_assert_cmpuint(fwrite(data, 1, size, file), ==, size);
+    fclose(file);
+    return path;
+}
+
+/* Whatever is refused says why, in one line. */
+static void check_refusal(bool ok, GError *error)
+{
+    g_assert_true(ok == !error);
+    g_assert_true(!error || (*error->message && !strchr(error->message, '\n')));
+    g_clear_error(&error);
+}
+
+static void __attribute__((unused)) fuzz_manifest(const uint8_t *data, size_t size)
+{
+    g_autofree char *path = put(MANIFEST_FILE, data, size);
+    GError *error = NULL;
+    g_autoptr(Manifest) manifest = manifest_load(directory, &error);
+
+    check_refusal(manifest, error);
+}
+
+static void __attribute__((unused)) fuzz_place(const uint8_t *data, size_t size)
+{
+    g_autofree char *path = put(PLACE_FILE, data, size);
+    GError *error = NULL;
+    g_autoptr(Place) place = place_load(path, VCPUS, &error);
+
+    check_refusal(place, error);
+}
+
+/* The first byte says which of the logs it is. */
+static void __attribute__((unused)) fuzz_log(const uint8_t *data, size_t size)
+{
+    unsigned which = size ? *data % (VCPUS * LOG_SUBSTREAMS + 1) : 0;
+    unsigned stream = which / LOG_SUBSTREAMS, substream = which % LOG_SUBSTREAMS;
+    g_autofree char *name = log_file_name(VCPUS, stream, substream);
+    g_autofree char *path = put(name, size ? data + 1 : data, size ? size - 1 : 0);
+    GError *error = NULL;
+    g_autoptr(LogReader) reader = log_reader_open(directory, VCPUS, stream, substream, &error);
+    LogReaderResult result = reader ? LOG_READER_EVENT : LOG_READER_BAD;
+    Registers registers = { 0 };
+    LogEvent event;
+
+    while (result == LOG_READER_EVENT &&
+           (result = log_reader_next(reader, &event, &error)) == LOG_READER_EVENT) {
+        g_autofree char *text = log_event_format(&event);
+
+        if (event.kind == LOG_EVENT_REGISTERS) {
+            registers_apply(&registers, event.bytes, event.n_bytes);
+        }
+    }
+    check_refusal(result != LOG_READER_BAD, error);
+}
+
+static uint8_t *find_ram(void *ram, G_GNUC_UNUSED const char *name, uint64_t size, bool *zeroed)
+{
+    *zeroed = false;
+    return size == RAM_SIZE ? ram : NULL;
+}
+
+static void __attribute__((unused)) fuzz_ram(const uint8_t *data, size_t size)
+{
+    static uint8_t ram[RAM_SIZE] __attribute__((aligned(64)));
+    g_autofree char *path = put(RAM_IMAGE_FILE, data, size);
+    GError *error = NULL;
+    bool ok = ram_image_check(path, RAM_SIZE, &error);
+
+    check_refusal(ok, error);
+    error = NULL;
+    ok = ram_image_load_changes(path, find_ram, ram, &error);
+    check_refusal(ok, error);
+}
+
+static void __attribute__((unused)) fuzz_sums(const uint8_t *data, size_t size)
+{
+    g_autofree char *path = put(CHECKPOINT_SUMS, data, size);
+    g_autofree char *cpus = put(CHECKPOINT_CPUS, (const uint8_t *)"registers", 9);
+    GError *error = NULL;
+    bool ok = checkpoint_sums_check(directory, &error);
+
+    check_refusal(ok, error);
+}
+
+static void __attribute__((unused)) fuzz_pack(const uint8_t *data, size_t size)
+{
+    static volatile sig_atomic_t stop;
+    g_autofree char *path = put("packed", data, size);
+    g_autofree char *to = g_build_filename(directory, "unpacked", NULL);
+    g_autofree char *remove = g_strdup_printf("rm -rf %s", to);
+    GError *error = NULL;
+    bool ok = unpack_recording(path, to, &stop, &error);
+
+    check_refusal(ok, error);
+    if (ok) {
+        g_assert_cmpint(system(remove), ==, 0);
+    }
+    g_assert_false(g_file_test(to, G_FILE_TEST_EXISTS));
+}
+
+static void clean_up(void)
+{
+    g_autofree char *command = g_strdup_printf("rm -rf %s", directory);
+
+    g_assert_cmpint(system(command), ==, 0);
+}
+
+int LLVMFuzzerInitialize(int *argc, char ***argv);
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerInitialize(G_GNUC_UNUSED int *argc, G_GNUC_UNUSED char ***argv)
+{
+    strcpy(directory, "/dev/shm/reprise-fuzz-XXXXXX");
+    g_assert_nonnull(mkdtemp(directory));
+    atexit(clean_up);
+    return 0;
+}
+
+#define FUNCTION_(target) fuzz_##target
+#define FUNCTION(target) FUNCTION_(target)
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    FUNCTION(TARGET)(data, size);
+    return 0;
+}
