@@ -77,7 +77,8 @@ def _run(damage, *args):
     except subprocess.TimeoutExpired:
         raise Unnoticed(f"{describe(damage)}: {args[0]} hangs") from None
     if done.returncode not in (0, DAMAGED, UNUSABLE):
-        raise Unnoticed(f"{describe(damage)}: {args[0]} ended with {done.returncode}: {done.stderr}")
+        raise Unnoticed(f"{describe(damage)}: {args[0]} ended with {done.returncode}: "
+                        f"{done.stderr}")
     if done.returncode and len(done.stderr.splitlines()) != 1:
         raise Unnoticed(f"{describe(damage)}: {args[0]} said not one line: {done.stderr}")
     return done.returncode, done.stdout + done.stderr

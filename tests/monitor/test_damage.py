@@ -6,13 +6,15 @@ The soak does the same a thousand times (tests/soak/damage_cases.py).
 
 import os
 import random
+import re
+import signal
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
 from damage import (Damage, check_noticed, check_refused, check_repair, files_of, random_damage,
                     spoil)
-from harness import check, run, test, test_each
-from recording import REPRISE, main, place, record
+from harness import check, emulator_of, one_line, run, test, test_each
+from recording import REPRISE, end, main, place, record, replay, start, wait_for_console
 
 SEED = 5
 ROUNDS = 60
@@ -68,6 +70,25 @@ def what_is_left_of_a_log_replays(name):
     undo = spoil(directory, damage)
     check(check_repair(directory, damage, place("repaired"), replay=True), "not repaired")
     undo()
+
+
+@test
+def a_killed_recording_is_sound_and_gets_its_cut():
+    directory = place("killed")
+    process = start("record", "-o", directory, "--smp", "2", "--run", "while :; do racey; done")
+    wait_for_console(b"signature=", process)
+    # Not while it goes on.
+    done = run(REPRISE, "repair", directory, status=2)
+    check("is being written" in one_line(done.stderr), done.stderr)
+    os.kill(emulator_of(process), signal.SIGKILL)
+    end(process, 1)
+    sound = run(REPRISE, "verify", directory).stdout
+    cut = re.search(r"is sound, not complete, and replays up to ([0-9:,]+):", sound).group(1)
+    said = run(REPRISE, "repair", directory).stdout
+    check(f"replays up to {cut};" in said, f"{sound}{said}")
+    _, line = replay(directory)
+    check(f"replayed up to the cut at position {cut} " in line and "not finished; repaired" in line,
+          line)
 
 
 @test
