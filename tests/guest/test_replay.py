@@ -193,18 +193,44 @@ def bare_command(cpu, smp, kernel):
             "-display", "none", "-serial", "stdio", "-kernel", kernel]
 
 
-@test_each(["cortex-a72", "cortex-a76", "max", "cortex-a76 smp"])
+@test_each(["cortex-a72", "cortex-a76", "max", "cortex-a76 smp", "cortex-a76 smp slow-path"])
 def bare_guest_replays_identically(how):
     """Page walks that write, memory attributes, instructions of newer CPUs, under interrupts."""
-    cpu, *smp = how.split()
+    cpu, *words = how.split()
+    options = ["--slow-path"] if "slow-path" in words else []
     directory = place("bare-guest")
-    recorded, _ = record(directory, *bare_command(cpu, 2 if smp else 1, bare_guest()))
+    recorded, _ = record(directory, *options,
+                         *bare_command(cpu, 2 if "smp" in words else 1, bare_guest()))
     lines = recorded.decode().splitlines()
     check([line.split()[0] for line in lines] == BARE_TESTS, recorded)
     check(not any("bad" in line.split() for line in lines), recorded)
     for cache in ("x-tlb-bits=6", "x-tlb-bits=14", "one-insn-per-tb=on"):
-        replayed, _ = replay(directory, "--", "-accel", f"tcg,thread=multi,{cache}")
+        replayed, said = replay(directory, "--", "-accel", f"tcg,thread=multi,{cache}")
+        check("replayed identically" in said, said)
         check(replayed == recorded, f"{cache}: recorded:\n{recorded}\nreplayed:\n{replayed}")
+
+
+# What the patches of tcg/ make it generate, in hexadecimal.
+L1_TEST = ("106a7138[13579bdf]0....36|"         # ldrb w16, [x16, x17]; tbz w16, #0 or #1
+           "48c1ee064803(75|b5.{6})..f6060[12]0f84")        # shr $6, %rsi;
+                            # add recorder_l1(%rbp), %rsi; testb $1 or $2, (%rsi); je
+
+
+@test
+def the_l1_test_is_in_generated_code():
+    """With two vCPUs, unless told otherwise; if not, everything works, but slowly."""
+    def tests_in_code(vcpus, *options):
+        path = os.path.join(recording.TOP, "code")
+        record(place("l1-test"), *options, *bare_command("cortex-a72", vcpus, bare_guest()),
+               "-d", "out_asm", "-D", path)
+        with open(path) as file:
+            code = "".join(re.findall(r"^OBJD-H: (\w+)$", file.read(), re.M))
+        check(code, "no code is shown")
+        return len(re.findall(L1_TEST, code))
+
+    check(tests_in_code(2) > 100, "no test")
+    check(tests_in_code(2, "--slow-path") == 0, "a test in spite of --slow-path")
+    check(tests_in_code(1) == 0, "a test for one vCPU")
 
 
 @test_each([1, 2])
