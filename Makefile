@@ -9,7 +9,7 @@
 NINJA := ninja
 EMULATORS := $(addprefix qemu-system-,$(TARGETS))
 
-.PHONY: all images demo check bench soak patches-edit patches-refresh clean help
+.PHONY: all images demo check cross bench soak patches-edit patches-refresh clean help
 
 all: build/config.mk
 	@$(NINJA) -C build/core --quiet
@@ -35,6 +35,10 @@ demo: all images
 check: all images
 	$(PYTHON) tests/run
 
+# The back end of the other host architecture, emulated.  WHAT='bare linux': Linux, too.
+cross: all images
+	@tests/cross/run $(WHAT)
+
 # What recording and replaying cost; best on a host that does nothing else.
 # WHAT='one smp2 smp4': some only.
 bench: all images
@@ -55,6 +59,7 @@ help:
 	@echo 'make                  build build/bin/reprise and build/bin/qemu-system-*'
 	@echo 'make demo             record a guest that runs a racy program, and replay it'
 	@echo 'make check            all tests; ends with "N passed, N failed"'
+	@echo 'make cross            record and replay on the other host architecture, emulated (WHAT=linux)'
 	@echo 'make bench            time a guest plain, recorded, replayed; build/bench.json (WHAT=smp4)'
 	@echo "make soak             the long tests; Ctrl-C stops them, make soak goes on (CASES='smp-*')"
 	@echo 'make images           the guest images alone'

@@ -27,7 +27,7 @@ import traceback
 
 TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 BUILD = os.path.join(TOP, "build")
-BIN = os.path.join(BUILD, "bin")
+BIN = os.environ.get("REPRISE_BIN") or os.path.join(BUILD, "bin")      # which ones to test
 ARCHES = ("aarch64", "x86_64")
 
 _tests = []

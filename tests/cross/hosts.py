@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The two kinds of host: this one, and the other, whose programs run under qemu-user.
+
+`make cross` builds the other one's programs, in build/cross.
+"""
+
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../guest"))
+import harness
+import recording
+from harness import BIN, BUILD, TOP, check, one_line, skip
+
+OTHER = os.path.join(BUILD, "cross", "bin")
+BUILT = os.path.join(BUILD, "cross", "built")       # its time: all sources were older
+SOURCES = ("hw", "monitor", "qemu-patches", "replay", "meson.build")
+HOSTS = {"here": BIN, "there": OTHER}
+
+
+def need_other():
+    if not os.path.exists(BUILT):
+        skip("the programs for the other host architecture are not built: run make cross")
+    for name in harness.sources():
+        if (name.split("/")[0] in SOURCES and
+                os.path.getmtime(os.path.join(TOP, name)) > os.path.getmtime(BUILT)):
+            skip(f"{name} is newer than the programs for the other host architecture: run make cross")
+
+
+def reprise(where, *args, patience_s=300):
+    """(console, what the tool says) of one command, on this or on the other host."""
+    done = harness.run(os.path.join(HOSTS[where], "reprise"), *args, timeout=patience_s,
+                       env=dict(os.environ, REPRISE_QEMU_DIR=HOSTS[where]))
+    return done.stdout, done.stderr
+
+
+def record(where, directory, *args, **kwargs):
+    """The console; the vCPUs have raced."""
+    recorded, said = reprise(where, "record", "-o", directory, *args, **kwargs)
+    one_line(said)
+    recording.check_race(directory)
+    return recorded
+
+
+def check_replay(where, directory, recorded, *args, **kwargs):
+    replayed, said = reprise(where, "replay", directory, *args, **kwargs)
+    check("replayed identically" in one_line(said), said)
+    check(replayed == recorded, f"recorded:\n{recorded}\nreplayed {where}:\n{replayed}")
