@@ -171,6 +171,7 @@ void recorder_watch_limits(const RecorderLimits *limits)
 
 void recorder_watch_end(bool complete, const char *reason)
 {
+    look_at_disk();             /* it may have filled up since */
     g_free(last_recording.directory);
     g_free(last_recording.reason);
     last_recording.directory = g_strdup(watch.directory);

@@ -116,6 +116,13 @@ def one_that_was_killed_replays():
     run(REPRISE, "verify", directory)
 
 
+@test
+def a_limit_of_bytes_is_refused():
+    line = record(place("x"), "--keep-seconds", "5", "--max-size", "1G", "--run", "true",
+                  status=2)[1]
+    check("max-bytes" in line and "keep-seconds" in line, line)
+
+
 @test_each(["0.2", "-1", "nan"])
 def a_time_that_makes_no_sense_is_refused(seconds):
     line = record(place("x"), "--keep-seconds", seconds, "--run", "true", status=2)[1]
