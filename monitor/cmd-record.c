@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 
 #include "emulator.h"
+#include "hw/recorder/disk-usage.h"
 #include "hw/recorder/manifest.h"
 #include "progress.h"
 #include "tool.h"
@@ -244,24 +245,6 @@ static void follow(Record *record, Emulator *emulator)
     }
 }
 
-/* Of all files below it. */
-static uint64_t directory_size(const char *directory)
-{
-    g_autoptr(GDir) entries = g_dir_open(directory, 0, NULL);
-    const char *name;
-    uint64_t size = 0;
-
-    while (entries && (name = g_dir_read_name(entries))) {
-        g_autofree char *path = g_build_filename(directory, name, NULL);
-        GStatBuf st;
-
-        if (g_lstat(path, &st) == 0) {
-            size += S_ISDIR(st.st_mode) ? directory_size(path) : (uint64_t)st.st_size;
-        }
-    }
-    return size;
-}
-
 /* Says what became of it. */
 static int report(const Record *record, const Emulator *emulator)
 {
@@ -285,7 +268,7 @@ static int report(const Record *record, const Emulator *emulator)
         instructions += manifest->instructions[i];
     }
     fprintf(stderr, "reprise: recorded %s: %.1f MiB, %.1f s, %" PRIu64 " instructions, %s%s\n",
-            record->given, directory_size(record->directory) / 1048576.0, manifest->seconds,
+            record->given, disk_usage(record->directory) / 1048576.0, manifest->seconds,
             instructions, record->stopper ? "stopped by " : "",
             record->stopper ? record->stopper : manifest->end_reason);
     return STATUS_OK;

@@ -34,10 +34,6 @@ void qmp_recorder_start(const char *directory, bool has_digest_interval, uint64_
                    "max-bytes" : "max-seconds");
         return;
     }
-    if (has_max_bytes && options.keep_s) {
-        error_setg(errp, "max-bytes is for what grows: with keep-seconds the space is bounded");
-        return;
-    }
     if (recorder_start(directory, &options, errp)) {
         recorder_watch_limits(&limits);
     }

@@ -17,6 +17,7 @@ typedef struct LogFile {
     int fd;                     /* -1: none */
     char *name;
     uint64_t size;
+    uint64_t hole_end;          /* 0: it has none */
 } LogFile;
 
 struct LogFiles {
@@ -140,20 +141,26 @@ static bool punch(LogFiles *files, const LogFile *file, uint64_t from, uint64_t 
 
 /* First say where the log goes on, then give the rest back. */
 bool log_files_drop(LogFiles *files, unsigned stream, LogSubstream substream, uint64_t sequence,
-                    Position start, const LogDropped *dropped, GError **error)
+                    Position start, const LogDropped *dropped, uint64_t *freed, GError **error)
 {
     LogFile *file = &files->file[stream * LOG_SUBSTREAMS + substream];
     uint8_t block[LOG_DROPPED_BLOCK_BYTES];
     uint64_t rest = LOG_FILE_HEADER_BYTES + sizeof(block);
 
-    if (dropped->offset <= rest) {
+    *freed = 0;
+    if (dropped->offset <= MAX(rest, file->hole_end)) {
         return true;            /* it would take more than it gives */
     }
     log_dropped_put(stream, substream, sequence, start, dropped, block);
     if (pwrite(file->fd, block, sizeof(block), LOG_FILE_HEADER_BYTES) != sizeof(block)) {
         return fail(files, file, "write", errno ? errno : EIO, error);
     }
-    return punch(files, file, rest, dropped->offset, error);
+    if (!punch(files, file, rest, dropped->offset, error)) {
+        return false;
+    }
+    *freed = dropped->offset - MAX(rest, file->hole_end);
+    file->hole_end = dropped->offset;
+    return true;
 }
 
 /* Where the file has nothing, that changes nothing. */

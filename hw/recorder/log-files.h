@@ -20,11 +20,11 @@ bool log_files_append(LogFiles *files, unsigned stream, LogSubstream substream,
 /* How long a log's file is by now; 0: there is none. */
 uint64_t log_files_size(const LogFiles *files, unsigned stream, LogSubstream substream);
 /*
- * Forget all before block @sequence, which starts at @start: the space is given back.  A process
+ * Forget all before block @sequence, which starts at @start; *@freed bytes are given back.  A process
  * that is killed meanwhile leaves a log that can be read.
  */
 bool log_files_drop(LogFiles *files, unsigned stream, LogSubstream substream, uint64_t sequence,
-                    Position start, const LogDropped *dropped, GError **error);
+                    Position start, const LogDropped *dropped, uint64_t *freed, GError **error);
 /* Can this file system do that? */
 bool log_files_can_drop(LogFiles *files, GError **error);
 bool log_files_sync(LogFiles *files, GError **error);

@@ -116,13 +116,15 @@ static void forget(LogOutput *output, const LogDrop *drop)
 {
     for (unsigned i = 0; i < drop->n_streams * LOG_SUBSTREAMS && log_output_ok(output); i++) {
         GError *error = NULL;
+        uint64_t freed = 0;
 
         if (log_file_exists(drop->n_streams - 1, i / LOG_SUBSTREAMS, i % LOG_SUBSTREAMS) &&
             !log_files_drop(output->files, i / LOG_SUBSTREAMS, i % LOG_SUBSTREAMS,
                             drop->log[i].sequence, drop->log[i].start, &drop->log[i].dropped,
-                            &error)) {
+                            &freed, &error)) {
             fail(output, error);
         }
+        __atomic_fetch_sub(&output->stored, freed, __ATOMIC_RELAXED);
     }
 }
 

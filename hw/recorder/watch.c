@@ -13,6 +13,7 @@
 
 #include <sys/statvfs.h>
 
+#include "hw/recorder/disk-usage.h"
 #include "hw/recorder/recorder.h"
 #include "hw/recorder/session.h"
 #include "hw/recorder/watch.h"
@@ -51,23 +52,6 @@ static struct {
 
 /* --- what is looked at -------------------------------------------------------- */
 
-static uint64_t size_of_files(const char *directory)
-{
-    g_autoptr(GDir) entries = g_dir_open(directory, 0, NULL);
-    const char *name;
-    uint64_t size = 0;
-
-    while (entries && (name = g_dir_read_name(entries))) {
-        g_autofree char *path = g_build_filename(directory, name, NULL);
-        struct stat st;
-
-        if (lstat(path, &st) == 0 && S_ISREG(st.st_mode)) {
-            size += st.st_size;
-        }
-    }
-    return size;
-}
-
 /* The logs lie beside them, and are known to the writer. */
 static uint64_t size_of_checkpoints(void)
 {
@@ -79,7 +63,7 @@ static uint64_t size_of_checkpoints(void)
         if (g_str_has_prefix(name, "checkpoint-")) {
             g_autofree char *path = g_build_filename(watch.directory, name, NULL);
 
-            size += size_of_files(path);
+            size += disk_usage(path);
         }
     }
     return size;

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * How much space a recording takes.
+ */
+#ifndef RECORDER_DISK_USAGE_H
+#define RECORDER_DISK_USAGE_H
+
+#include <stdint.h>
+
+/* Bytes of all files below @directory; holes, of logs whose start was dropped, do not count. */
+uint64_t disk_usage(const char *directory);
+
+#endif
