@@ -8,19 +8,17 @@
 #include "checkpoint-sums.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "hw/recorder/crc32c.h"
+#include "hw/recorder/place.h"
+#include "hw/recorder/summed-text.h"
+#include "ram-image.h"
 
 #define MAX_BYTES   4096        /* of the file */
-#define SUM_KEY     "crc32c="
-#define SUM_LINE    (strlen(SUM_KEY) + 8 + 1)
-
-G_DEFINE_QUARK(checkpoint-sums-error-quark, checkpoint_sums_error)
 
 typedef struct Sum {
     uint64_t size;
@@ -36,32 +34,13 @@ static bool io_error(GError **error, const char *verb, const char *path)
 
 static bool damaged(GError **error, const char *path, const char *what)
 {
-    g_set_error(error, CHECKPOINT_SUMS_ERROR, CHECKPOINT_SUMS_ERROR_DAMAGED, "%s: %s", path, what);
+    g_set_error(error, SUMMED_TEXT_ERROR, SUMMED_TEXT_ERROR_DAMAGED, "%s: %s", path, what);
     return false;
-}
-
-/* Not to hang when somebody left a FIFO there. */
-static int open_regular(const char *path, GError **error)
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    struct stat st;
-
-    if (fd < 0 || fstat(fd, &st) < 0) {
-        io_error(error, "open", path);
-    } else if (!S_ISREG(st.st_mode)) {
-        damaged(error, path, "not a regular file");
-    } else {
-        return fd;
-    }
-    if (fd >= 0) {
-        close(fd);
-    }
-    return -1;
 }
 
 static bool sum_file(const char *path, Sum *sum, GError **error)
 {
-    int fd = open_regular(path, error);
+    int fd = summed_text_open(path, error);
     char piece[16384];
     ssize_t got = -1;
 
@@ -90,30 +69,6 @@ static void add_line(GString *text, const char *name, const Sum *sum)
     g_string_append_printf(text, "%s %" PRIu64 " %08" PRIx32 "\n", name, sum->size, sum->crc);
 }
 
-static void add_last_line(GString *text)
-{
-    g_string_append_printf(text, SUM_KEY "%08" PRIx32 "\n", crc32c(0, text->str, text->len));
-}
-
-static bool create(const char *path, const GString *text, GError **error)
-{
-    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    bool ok;
-
-    if (fd < 0) {
-        return io_error(error, "create", path);
-    }
-    errno = EIO;        /* of a short write */
-    ok = write(fd, text->str, text->len) == (ssize_t)text->len;
-    if (!ok) {
-        io_error(error, "write", path);
-    }
-    if (close(fd) < 0 && ok) {
-        ok = io_error(error, "write", path);
-    }
-    return ok;
-}
-
 bool checkpoint_sums_save(const char *directory, const char *const *names, GError **error)
 {
     g_autofree char *path = g_build_filename(directory, CHECKPOINT_SUMS, NULL);
@@ -128,9 +83,8 @@ bool checkpoint_sums_save(const char *directory, const char *const *names, GErro
         }
         add_line(text, *names, &sum);
     }
-    add_last_line(text);
-    g_assert(text->len <= MAX_BYTES);
-    return create(path, text, error);
+    g_assert(text->len < MAX_BYTES / 2);
+    return summed_text_create(path, text, false, error);
 }
 
 /* --- checking ----------------------------------------------------------------- */
@@ -146,40 +100,6 @@ static bool is_name(const char *name)
         }
     }
     return true;
-}
-
-static GString *read_sums(const char *path, GError **error)
-{
-    int fd = open_regular(path, error);
-    g_autoptr(GString) text = NULL;
-    char bytes[MAX_BYTES + 1];
-    ssize_t got;
-
-    if (fd < 0) {
-        return NULL;
-    }
-    got = read(fd, bytes, sizeof(bytes));
-    close(fd);
-    if (got < 0) {
-        io_error(error, "read", path);
-        return NULL;
-    }
-    if (got > MAX_BYTES) {
-        damaged(error, path, "too long");
-        return NULL;
-    }
-    text = g_string_new_len(bytes, got);
-    if (text->len > SUM_LINE) {
-        g_autoptr(GString) right = g_string_new_len(bytes, got - SUM_LINE);
-
-        add_last_line(right);
-        if (g_string_equal(right, text)) {
-            g_string_truncate(text, text->len - SUM_LINE);
-            return g_steal_pointer(&text);
-        }
-    }
-    damaged(error, path, "wrong checksum: it is damaged or cut off");
-    return NULL;
 }
 
 /* "cpus 11325 1a2b3c4d" */
@@ -200,7 +120,7 @@ static bool check_line(const char *directory, const char *path, const char *line
         return false;
     }
     if (seen.size != size) {
-        g_set_error(error, CHECKPOINT_SUMS_ERROR, CHECKPOINT_SUMS_ERROR_DAMAGED,
+        g_set_error(error, SUMMED_TEXT_ERROR, SUMMED_TEXT_ERROR_DAMAGED,
                     "%s: it is %s: %" PRIu64 " bytes instead of %" PRIu64, file,
                     seen.size < size ? "truncated" : "too long", seen.size, (uint64_t)size);
         return false;
@@ -212,14 +132,14 @@ bool checkpoint_sums_check(const char *directory, GError **error)
 {
     g_autofree char *state = NULL;
     g_autofree char *path = g_build_filename(directory, CHECKPOINT_SUMS, NULL);
-    g_autoptr(GString) text = read_sums(path, error);
+    g_autoptr(GString) text = summed_text_read(path, MAX_BYTES, error);
     g_auto(GStrv) lines = NULL;
     bool cpus = false, devices = false;
 
     if (!text) {
         return false;
     }
-    if (!g_str_has_suffix(text->str, "\n") || strlen(text->str) != text->len) {
+    if (!g_str_has_suffix(text->str, "\n")) {
         return damaged(error, path, "not lines of text");
     }
     g_string_truncate(text, text->len - 1);
@@ -235,4 +155,19 @@ bool checkpoint_sums_check(const char *directory, GError **error)
     state = g_build_filename(directory, CHECKPOINT_DEVICES, NULL);
     return (cpus && (devices || !g_file_test(state, G_FILE_TEST_EXISTS))) ||
            damaged(error, path, "no sum of " CHECKPOINT_CPUS " or of " CHECKPOINT_DEVICES);
+}
+
+/* --- removing ----------------------------------------------------------------- */
+
+void checkpoint_remove(const char *directory)
+{
+    static const char *const files[] = {
+        RAM_IMAGE_FILE, CHECKPOINT_CPUS, CHECKPOINT_DEVICES, CHECKPOINT_SUMS, PLACE_FILE, "",
+    };
+
+    for (size_t i = 0; i < G_N_ELEMENTS(files); i++) {
+        g_autofree char *path = g_build_filename(directory, files[i], NULL);
+
+        remove(path);
+    }
 }

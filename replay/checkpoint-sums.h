@@ -14,20 +14,16 @@
 #define CHECKPOINT_DEVICES  "devices"
 #define CHECKPOINT_SUMS     "sums"
 
+/* Removes a checkpoint with all its files, as far as they are there. */
+void checkpoint_remove(const char *directory);
+
 /* Sums of the files @names of @directory, which end with NULL; the file must not be there yet. */
 bool checkpoint_sums_save(const char *directory, const char *const *names, GError **error);
 
 /*
- * Are all files as they were?  Registers and devices must be among them.  A file that
- * cannot be read is a G_FILE_ERROR.
+ * Are all files as they were?  Registers must be among them, and devices, if there are any.
+ * Errors as in hw/recorder/summed-text.h.
  */
 bool checkpoint_sums_check(const char *directory, GError **error);
-
-#define CHECKPOINT_SUMS_ERROR checkpoint_sums_error_quark()
-GQuark checkpoint_sums_error_quark(void);
-
-typedef enum CheckpointSumsError {
-    CHECKPOINT_SUMS_ERROR_DAMAGED,
-} CheckpointSumsError;
 
 #endif

@@ -153,19 +153,6 @@ static void drop_logs(const Kept *first)
     log_writer_drop(checkpoints.writer, first->place->logs, reached);
 }
 
-static void remove_checkpoint(const Kept *kept)
-{
-    static const char *const files[] = {
-        RAM_IMAGE_FILE, CHECKPOINT_CPUS, CHECKPOINT_DEVICES, CHECKPOINT_SUMS, PLACE_FILE, "",
-    };
-
-    for (size_t i = 0; i < ARRAY_SIZE(files); i++) {
-        g_autofree char *path = path_of(kept, files[i]);
-
-        remove(path);
-    }
-}
-
 /*
  * In this order, so that a recorder that is killed at any moment leaves what can be replayed: the
  * manifest never names a checkpoint whose logs are gone, nor one whose memory is.
@@ -181,7 +168,9 @@ static bool begin_at(unsigned first, GError **error)
     }
     drop_logs(kept_at(first));
     for (unsigned i = 0; i < first; i++) {
-        remove_checkpoint(kept_at(i));
+        g_autofree char *old = path_of(kept_at(i), "");
+
+        checkpoint_remove(old);
     }
     g_ptr_array_remove_range(checkpoints.kept, 0, first);
     return true;

@@ -1,21 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * See place.h.  The file is text: lines of words in a fixed order, the last one a checksum of all
- * before it.  So it is read by formatting what is expected, and taking the numbers.
+ * See place.h.  The file is text: lines of words in a fixed order (summed-text.h).
  */
 #include "place.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "crc32c.h"
 #include "log-block.h"
-
-G_DEFINE_QUARK(place-error-quark, place_error)
 
 #define TITLE "reprise place 1"
 /* Registers are the most of it, 16 digits and a space each. */
@@ -84,43 +77,14 @@ static GString *format(const Place *place)
         }
         g_string_append_c(text, '\n');
     }
-    g_string_append_printf(text, "sum %08x\n", crc32c(0, text->str, text->len));
     return text;
-}
-
-static int write_file(const char *path, const GString *text)
-{
-    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    int failure = fd < 0 ? errno : 0;
-
-    for (size_t done = 0; !failure && done < text->len;) {
-        ssize_t n = write(fd, text->str + done, text->len - done);
-
-        if (n > 0) {
-            done += n;
-        } else if (n == 0 || errno != EINTR) {
-            failure = n ? errno : EIO;
-        }
-    }
-    if (!failure && fsync(fd) < 0) {
-        failure = errno;
-    }
-    if (fd >= 0 && close(fd) < 0 && !failure) {
-        failure = errno;
-    }
-    return failure;
 }
 
 bool place_save(const Place *place, const char *path, GError **error)
 {
     g_autoptr(GString) text = format(place);
-    int failure = write_file(path, text);
 
-    if (failure) {
-        g_set_error(error, PLACE_ERROR, PLACE_ERROR_IO, "cannot write %s: %s", path,
-                    g_strerror(failure));
-    }
-    return !failure;
+    return summed_text_create(path, text, true, error);
 }
 
 /* --- reading ---------------------------------------------------------------- */
@@ -234,57 +198,18 @@ static bool parse(char *text, Place *place)
     return !*text;
 }
 
-/* The last line has the checksum of the others, and is cut off. */
-static bool check_sum(char *text, size_t length)
-{
-    char sum[] = "sum 00000000\n";
-    size_t n = strlen(sum);
-
-    if (length < n || strlen(text) != length) {
-        return false;
-    }
-    g_snprintf(sum, sizeof(sum), "sum %08x\n", crc32c(0, text, length - n));
-    if (!g_str_equal(text + length - n, sum)) {
-        return false;
-    }
-    text[length - n] = '\0';
-    return true;
-}
-
-/* What is read may be anything: a directory, a pipe, without end. */
-static char *read_all(const char *path, size_t *length, GError **error)
-{
-    g_autofree char *text = NULL;
-    g_autoptr(GError) failure = NULL;
-
-    if (!g_file_test(path, G_FILE_TEST_IS_REGULAR)) {
-        g_set_error(error, PLACE_ERROR, PLACE_ERROR_IO, "no file %s", path);
-        return NULL;
-    }
-    if (!g_file_get_contents(path, &text, length, &failure)) {
-        g_set_error(error, PLACE_ERROR, PLACE_ERROR_IO, "cannot read %s: %s", path,
-                    failure->message);
-        return NULL;
-    }
-    if (*length > MOST_BYTES) {
-        g_set_error(error, PLACE_ERROR, PLACE_ERROR_DAMAGED, "%s is too large", path);
-        return NULL;
-    }
-    return g_steal_pointer(&text);
-}
-
 Place *place_load(const char *path, unsigned n_vcpus, GError **error)
 {
     g_autoptr(Place) place = place_new(n_vcpus);
-    size_t length = 0;
-    g_autofree char *text = read_all(path, &length, error);
+    g_autoptr(GString) text = summed_text_read(path, MOST_BYTES, error);
 
     place->logs = places_new(n_vcpus + 1);
     if (!text) {
         return NULL;
     }
-    if (!check_sum(text, length) || !parse(text, place)) {
-        g_set_error(error, PLACE_ERROR, PLACE_ERROR_DAMAGED, "%s is damaged", path);
+    if (!parse(text->str, place)) {
+        g_set_error(error, SUMMED_TEXT_ERROR, SUMMED_TEXT_ERROR_DAMAGED,
+                    "%s: it is no place of %u vCPUs", path, n_vcpus);
         return NULL;
     }
     return g_steal_pointer(&place);

@@ -9,6 +9,7 @@
 #include "log-writer.h"
 #include "position.h"
 #include "registers.h"
+#include "summed-text.h"
 
 #define PLACE_FILE "place"
 
@@ -27,7 +28,7 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(Place, place_free)
 
 /* Writes the file @path, which is new, and syncs it: the checkpoint is valid then. */
 bool place_save(const Place *place, const char *path, GError **error);
-/* Trusts nothing in it. */
+/* Trusts nothing in it; errors as in summed-text.h. */
 Place *place_load(const char *path, unsigned n_vcpus, GError **error);
 
 /*
@@ -36,13 +37,5 @@ Place *place_load(const char *path, unsigned n_vcpus, GError **error);
  */
 bool place_find(const char *recording, const char *name, bool is_first, unsigned n_vcpus,
                 Place **place, GError **error);
-
-#define PLACE_ERROR place_error_quark()
-GQuark place_error_quark(void);
-
-typedef enum PlaceError {
-    PLACE_ERROR_IO,
-    PLACE_ERROR_DAMAGED,
-} PlaceError;
 
 #endif

@@ -23,6 +23,7 @@
 #include "hw/recorder/recorder-internal.h"
 #include "hw/recorder/session.h"
 #include "hw/recorder/watch.h"
+#include "replay/checkpoint-sums.h"
 #include "replay/player.h"
 
 static struct {
@@ -320,13 +321,12 @@ static void detach(void)
 /* Of a start that failed, so that the same directory can be used again. */
 static void remove_leftovers(void)
 {
-    static const char *const files[] = {
-        "checkpoint-0/cpus", "checkpoint-0/devices", "checkpoint-0/sums", "checkpoint-0/ram",
-        "checkpoint-0", "dma.order", "manifest",
-    };
+    static const char *const files[] = { "dma.order", MANIFEST_FILE };
+    g_autofree char *checkpoint = g_build_filename(session.directory, "checkpoint-0", NULL);
 
     g_clear_pointer(&session.ram, ram_image_writer_free);
     g_clear_pointer(&session.writer, log_writer_free);
+    checkpoint_remove(checkpoint);
     for (unsigned i = 0; i < session.manifest->n_vcpus; i++) {
         g_autofree char *order = g_strdup_printf("%s/vcpu-%u.order", session.directory, i);
         g_autofree char *data = g_strdup_printf("%s/vcpu-%u.data", session.directory, i);

@@ -6,6 +6,7 @@
 #include <glib.h>
 #include <glib/gstdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "hw/recorder/crc32c.h"
 #include "hw/recorder/place.h"
@@ -225,7 +226,7 @@ static void refuse(const char *text, size_t length, unsigned n_vcpus)
     g_file_set_contents_full(path, text, length, G_FILE_SET_CONTENTS_NONE, 0644, &error);
     g_assert_no_error(error);
     g_assert_null(place_load(path, n_vcpus, &error));
-    g_assert_error(error, PLACE_ERROR, PLACE_ERROR_DAMAGED);
+    g_assert_error(error, SUMMED_TEXT_ERROR, SUMMED_TEXT_ERROR_DAMAGED);
 }
 
 static void test_damage(void)
@@ -268,12 +269,12 @@ static void test_hostile(void)
 
     save(place);
     g_assert_true(g_file_get_contents(path, &text, NULL, NULL));
-    *strstr(text, "sum ") = '\0';
+    *strstr(text, "crc32c=") = '\0';
     for (unsigned i = 0; i < G_N_ELEMENTS(changes); i++) {
         g_autoptr(GString) changed = g_string_new(text);
 
         g_assert_cmpuint(g_string_replace(changed, changes[i].from, changes[i].to, 1), ==, 1);
-        g_string_append_printf(changed, "sum %08x\n", crc32c(0, changed->str, changed->len));
+        g_string_append_printf(changed, "crc32c=%08x\n", crc32c(0, changed->str, changed->len));
         refuse(changed->str, changed->len, 2);
     }
 }
@@ -284,10 +285,22 @@ static void test_missing(void)
 
     g_unlink(path);
     g_assert_null(place_load(path, 1, &error));
-    g_assert_error(error, PLACE_ERROR, PLACE_ERROR_IO);
+    g_assert_error(error, G_FILE_ERROR, G_FILE_ERROR_NOENT);
     g_clear_error(&error);
     g_assert_null(place_load(directory, 1, &error));
-    g_assert_error(error, PLACE_ERROR, PLACE_ERROR_IO);
+    g_assert_error(error, SUMMED_TEXT_ERROR, SUMMED_TEXT_ERROR_DAMAGED);
+}
+
+/* A file that is larger than memory is not read to its end. */
+static void test_huge(void)
+{
+    g_autoptr(GError) error = NULL;
+
+    g_assert_true(g_file_set_contents(path, "", 0, NULL));
+    g_assert_cmpint(truncate(path, (off_t)1 << 42), ==, 0);
+    g_assert_null(place_load(path, 1, &error));
+    g_assert_error(error, SUMMED_TEXT_ERROR, SUMMED_TEXT_ERROR_DAMAGED);
+    g_unlink(path);
 }
 
 int main(int argc, char **argv)
@@ -304,6 +317,7 @@ int main(int argc, char **argv)
     g_test_add_func("/place/damage", test_damage);
     g_test_add_func("/place/hostile", test_hostile);
     g_test_add_func("/place/missing", test_missing);
+    g_test_add_func("/place/huge", test_huge);
     status = g_test_run();
     if (status == 0) {
         g_autofree char *command = g_strdup_printf("rm -r %s", directory);
