@@ -143,10 +143,10 @@ void recorder_grant_one(CPUState *cpu);
 /* The instruction, whose start is restored: alone in its TB, no boundary before it. */
 G_NORETURN void recorder_run_again(CPUState *cpu);
 
-/* Make it come to a boundary before it enters another TB.  Any thread. */
+/* Make it come to a boundary before it enters another TB, and see there why.  Any thread. */
 static inline void recorder_kick(CPUState *cpu)
 {
-    qatomic_set(&cpu->neg.icount_decr.u16.high, -1);
+    qatomic_store_release(&cpu->neg.icount_decr.u16.high, -1);
 }
 
 /* How far the vCPU may run before something is due. */

@@ -271,7 +271,7 @@ static void lose_patience(Processor *p)
 
 bool sphere_is_pressed(const Processor *p)
 {
-    uint32_t inbox = __atomic_load_n(&p->inbox, __ATOMIC_RELAXED);
+    uint32_t inbox = __atomic_load_n(&p->inbox, __ATOMIC_ACQUIRE);
 
     for (unsigned i = 0; inbox; i++, inbox >>= 1) {
         if (inbox & 1 && !has_patience(&p->sphere->processor[i])) {
@@ -305,7 +305,7 @@ static bool take_or_ask(Processor *p, SpherePage *page, const Processor *server,
             p->counts.taken++;
         } else {
             clear = false;
-            __atomic_fetch_or(&from->inbox, LINE_BIT(p->index), __ATOMIC_RELAXED);
+            __atomic_fetch_or(&from->inbox, LINE_BIT(p->index), __ATOMIC_RELEASE);
             if (has_patience(p)) {
                 __atomic_fetch_or(&p->request.unkicked, LINE_BIT(i), __ATOMIC_RELAXED);
             } else if (from->running) {
@@ -596,11 +596,12 @@ void sphere_arcs(Processor *p, OrderEmit *emit, void *opaque)
 /*
  * In turns: the first is granted, the second reserves, so the last must not always be the same.
  * @server is @p if it runs and gives what it has all the same.  One that waits may be granted
- * its request meanwhile, and gives nothing then.
+ * its request meanwhile, and gives nothing then.  Who finds a bit in the inbox must find the
+ * request, too, for nobody else looks for it: so the one is released, the other acquired.
  */
 static void serve_inbox(Processor *p, const Processor *server)
 {
-    uint32_t inbox = __atomic_exchange_n(&p->inbox, 0, __ATOMIC_RELAXED);
+    uint32_t inbox = __atomic_exchange_n(&p->inbox, 0, __ATOMIC_ACQUIRE);
 
     for (unsigned n = p->sphere->n_processors, i = 1; inbox && i < n; i++) {
         unsigned next = (p->index + i) % n;
