@@ -367,9 +367,10 @@ static bool serve_on_page(Processor *p, SpherePage *page, const Processor *serve
 /*
  * Somebody gives what it has: look again at what @p waits for.  If it is granted, the next one
  * that waits reserves before any newcomer can, or two who take turns keep a third
- * one waiting for ever (tests/model/ownership.pml).
+ * one waiting for ever (tests/model/ownership.pml).  Returns who was granted something, and
+ * must be woken.
  */
-static void serve(Processor *p, const Processor *server)
+static uint32_t serve(Processor *p, const Processor *server)
 {
     SpherePage *page = __atomic_load_n(&p->request.page, __ATOMIC_RELAXED);
     unsigned n = p->sphere->n_processors;
@@ -377,7 +378,7 @@ static void serve(Processor *p, const Processor *server)
     bool sleeps;
 
     if (!page) {
-        return;
+        return 0;
     }
     sphere_lock(&page->lock);
     if (serve_on_page(p, page, server, &sleeps)) {
@@ -391,9 +392,14 @@ static void serve(Processor *p, const Processor *server)
         }
     }
     sphere_unlock(&page->lock);
-    for (unsigned i = 0; asleep && i < n; i++) {
-        if (asleep & LINE_BIT(i)) {
-            sphere_wake_one(&p->sphere->processor[i].request.granted);
+    return asleep;
+}
+
+static void wake(Sphere *sphere, uint32_t asleep)
+{
+    for (unsigned i = 0; asleep; i++, asleep >>= 1) {
+        if (asleep & 1) {
+            sphere_wake_one(&sphere->processor[i].request.granted);
         }
     }
 }
@@ -599,36 +605,51 @@ void sphere_arcs(Processor *p, OrderEmit *emit, void *opaque)
  * its request meanwhile, and gives nothing then.  Who finds a bit in the inbox must find the
  * request, too, for nobody else looks for it: so the one is released, the other acquired.
  */
-static void serve_inbox(Processor *p, const Processor *server)
+static uint32_t serve_inbox(Processor *p, const Processor *server)
 {
     uint32_t inbox = __atomic_exchange_n(&p->inbox, 0, __ATOMIC_ACQUIRE);
+    uint32_t asleep = 0;
 
     for (unsigned n = p->sphere->n_processors, i = 1; inbox && i < n; i++) {
         unsigned next = (p->index + i) % n;
 
         if (inbox & LINE_BIT(next)) {
-            serve(&p->sphere->processor[next], server);
+            asleep |= serve(&p->sphere->processor[next], server);
         }
     }
+    return asleep;
 }
 
-void sphere_serve(Processor *p, Position position)
+static void become_safe(Processor *p, Position position)
 {
-    g_assert(!p->told && position >= p->ordered);
-    p->in_hand.page = NULL;
-    p->published = position;
-    serve_inbox(p, p);
-}
-
-void sphere_safe(Processor *p, Position position)
-{
-    g_assert(!p->told && position >= p->ordered);
     p->in_hand.page = NULL;
     sphere_lock(&p->lock);
     p->running = false;
     p->published = position;
     sphere_unlock(&p->lock);
-    serve_inbox(p, NULL);
+}
+
+/* A thread that is woken may take this one's place on its host core: so it is safe then. */
+void sphere_serve(Processor *p, Position position)
+{
+    uint32_t asleep;
+
+    g_assert(!p->told && position >= p->ordered);
+    p->in_hand.page = NULL;
+    p->published = position;
+    asleep = serve_inbox(p, p);
+    if (asleep) {
+        become_safe(p, position);
+        wake(p->sphere, asleep | serve_inbox(p, NULL));
+        sphere_run(p);
+    }
+}
+
+void sphere_safe(Processor *p, Position position)
+{
+    g_assert(!p->told && position >= p->ordered);
+    become_safe(p, position);
+    wake(p->sphere, serve_inbox(p, NULL));
 }
 
 void sphere_doze(Processor *p, Position position, unsigned us)
@@ -719,7 +740,7 @@ void sphere_await(Processor *p, Position position)
     }
     sphere_unlock(&p->lock);
     if (wait) {
-        serve_inbox(p, NULL);
+        wake(p->sphere, serve_inbox(p, NULL));
         wait_for_grant(p);
     }
     if (!SPHERE_RULE(RUN_AT_GRANT)) {
