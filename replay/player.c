@@ -31,6 +31,7 @@
 #include "replay/player.h"
 #include "replay/schedule.h"
 #include "replay/trace.h"
+#include "replay/verify.h"
 
 static char *recording;         /* its directory */
 static int64_t started_us;
@@ -622,7 +623,8 @@ static bool open_recording(const char *directory, unsigned from, RecorderVcpu *v
         return false;
     }
     place = find_checkpoint(directory, from, &error);
-    if (!error && !manifest->complete) {
+    /* All of it: a byte that is wrong would look like a divergence, or a wait like a hang. */
+    if (!error && verify_for_replay(directory, manifest, &error) && !manifest->complete) {
         cut = cut_find(directory, n, manifest->cut, &error);
     }
     dma.next = (LogEvent) { .kind = LOG_EVENT_KINDS, .position = UINT64_MAX };
