@@ -166,7 +166,30 @@ static bool read_checkpoint(Info *info, const char *name, GError **error)
     return true;
 }
 
-static bool collect(Info *info, GError **error)
+/* Where the logs begin, in words, and with which checkpoint. */
+static char *beginning(const char *directory)
+{
+    g_autoptr(Manifest) manifest = manifest_load(directory, NULL);
+    GString *words = g_string_new(NULL);
+
+    if (manifest && manifest->checkpoints->len > 0) {
+        g_string_append(words, manifest->checkpoints->pdata[0]);
+    }
+    for (unsigned i = 0; manifest && i < (manifest->n_vcpus + 1) * LOG_SUBSTREAMS; i++) {
+        unsigned stream = i / LOG_SUBSTREAMS, log = i % LOG_SUBSTREAMS;
+        g_autoptr(LogReader) reader =
+            log_file_exists(manifest->n_vcpus, stream, log) ?
+            log_reader_open(directory, manifest->n_vcpus, stream, log, NULL) : NULL;
+        Position reached = 0;
+
+        if (reader && log_reader_dropped(reader, &reached)) {
+            g_string_append_printf(words, " %" PRIu64, reached);
+        }
+    }
+    return g_string_free(words, false);
+}
+
+static bool collect_once(Info *info, GError **error)
 {
     info->manifest = manifest_load(info->directory, error);
     if (!info->manifest || !read_logs(info, error)) {
@@ -179,6 +202,31 @@ static bool collect(Info *info, GError **error)
         }
     }
     return true;
+}
+
+/*
+ * A flight recorder may drop the start of its logs while they are read.  Then what was read is
+ * neither the old nor the new, and it is read again.
+ */
+static bool collect(Info *info, GError **error)
+{
+    g_autofree char *begins = beginning(info->directory);
+
+    for (;;) {
+        g_autofree char *before = g_steal_pointer(&begins);
+        g_autoptr(GError) failure = NULL;
+
+        if (collect_once(info, &failure)) {
+            return true;
+        }
+        begins = beginning(info->directory);
+        if (g_str_equal(begins, before)) {
+            g_propagate_error(error, g_steal_pointer(&failure));
+            return false;
+        }
+        info_clear(info);
+        *info = (Info) { .directory = info->directory };
+    }
 }
 
 /* ---------------------------------- for programs ---------------------------- */

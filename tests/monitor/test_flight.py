@@ -17,12 +17,6 @@ BUSY = "while :; do forkstorm -t 2 -n 5; racey -t 2 -n 5000; date; done"
 KEEP_S = 2
 
 
-def first_checkpoint(directory):
-    """Of one that is being made, whose logs must be left alone."""
-    with open(os.path.join(directory, "manifest")) as file:
-        return next(line for line in file if line.startswith("names=")).split("=")[1].split(";")[0]
-
-
 def info(directory):
     return json.loads(run(REPRISE, "info", "--json", directory).stdout)
 
@@ -60,10 +54,9 @@ def the_last_seconds_are_kept_in_bounded_space():
     wait_for_console(b"reprise: begin", process)
     taken, dropped = [], 0
     while dropped < 3:
-        first = first_checkpoint(directory)
-        while first_checkpoint(directory) == first:
+        first = info(directory)["checkpoints"][0]
+        while info(directory)["checkpoints"][0] == first:       # also while logs are being dropped
             taken.append(blocks(directory))
-            time.sleep(0.2)
         dropped += 1
     told = qmp("query-recorder")["return"]["stored-bytes"]
     check(told < 2 * max(taken), f"it says that it has {told} bytes: what was dropped, too?")
@@ -108,8 +101,8 @@ def one_that_was_killed_replays():
     process = start("record", "-o", directory, "--smp", "2", "--keep-seconds", str(KEEP_S),
                     "--run", BUSY)
     wait_for_console(b"reprise: begin", process)
-    first = first_checkpoint(directory)
-    while first_checkpoint(directory) == first:
+    first = info(directory)["checkpoints"][0]
+    while info(directory)["checkpoints"][0] == first:
         time.sleep(0.1)
     os.kill(emulator_of(process), signal.SIGKILL)
     end(process, 1)
