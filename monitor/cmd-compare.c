@@ -4,7 +4,8 @@
  * of its replay or two traces.  Finds, for each vCPU, the first position that
  * both logged and at which registers or device stores differ.
  *
- * It reads the order logs alone, of which a trace has digests and nothing else.
+ * It reads the order logs, of which a trace has digests and nothing else; and what a log
+ * begins with, if its start was dropped.
  */
 #include <glib.h>
 #include <inttypes.h>
@@ -12,6 +13,7 @@
 
 #include "hw/recorder/registers.h"
 #include "replay/log-reader.h"
+#include "replay/verify.h"
 #include "tool.h"
 
 /* One vCPU of one run, at a digest. */
@@ -127,6 +129,35 @@ static bool compare_vcpu(unsigned vcpu, Side *a, Side *b, bool *differs, uint64_
     return true;
 }
 
+/*
+ * Registers are logged as differences.  If the start of the log was dropped, to those that its
+ * first checkpoint tells.
+ */
+static bool open_side(Side *side, const char *directory, unsigned n_vcpus, unsigned vcpu,
+                      GError **error)
+{
+    g_autoptr(Manifest) manifest = NULL;
+    g_autoptr(Place) first = NULL;
+    Position reached;
+
+    side->directory = directory;
+    side->reader = log_reader_open(directory, n_vcpus, vcpu, LOG_ORDER, error);
+    if (!side->reader || !log_reader_dropped(side->reader, &reached)) {
+        return side->reader;
+    }
+    manifest = manifest_load(directory, error);
+    first = manifest ? verify_first_place(directory, manifest) : NULL;
+    if (manifest && !first) {
+        g_set_error(error, LOG_READER_ERROR, LOG_READER_ERROR_DAMAGED,
+                    "%s: the logs' start was dropped, and no checkpoint tells what it was",
+                    directory);
+    }
+    if (first && first->n_vcpus > vcpu) {
+        side->registers = first->logged[vcpu];
+    }
+    return first;
+}
+
 static bool compare(char **directories, bool *differ, uint64_t *compared, GError **error)
 {
     unsigned n_vcpus = log_directory_n_vcpus(directories[0], error);
@@ -139,9 +170,7 @@ static bool compare(char **directories, bool *differ, uint64_t *compared, GError
         uint64_t one_compared;
 
         for (int i = 0; i < 2 && ok; i++) {
-            sides[i].directory = directories[i];
-            sides[i].reader = log_reader_open(directories[i], n_vcpus, vcpu, LOG_ORDER, error);
-            ok = sides[i].reader != NULL;
+            ok = open_side(&sides[i], directories[i], n_vcpus, vcpu, error);
         }
         ok = ok && compare_vcpu(vcpu, &sides[0], &sides[1], &one_differs, &one_compared, error);
         log_reader_free(sides[0].reader);
