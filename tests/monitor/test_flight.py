@@ -9,12 +9,13 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
 from harness import TOP as SOURCE
-from harness import Qmp, check, emulator_of, run, test, test_each
+from harness import BUILD, Qmp, check, emulator_of, run, test, test_each
 from recording import (REPRISE, TOP, console, end, main, place, record, replay, start,
                        wait_for_console)
 
 BUSY = "while :; do forkstorm -t 2 -n 5; racey -t 2 -n 5000; date; done"
 KEEP_S = 2
+CHANGE_INPUT = os.path.join(BUILD, "core/tests/unit/change-input")
 
 
 def info(directory):
@@ -45,6 +46,18 @@ def is_good_from_the_middle(directory, recorded):
     check(len(run(REPRISE, "dump", directory).stdout.splitlines()) == said["log_events"], "dump")
 
 
+def knows_registers_it_begins_with(directory):
+    """A digest is changed in a trace of its replay: then that differs, and no register does."""
+    trace, other = place("trace"), place("other")
+    replay(directory, "--trace", trace, "--trace-interval", "1000000")
+    os.mkdir(other)
+    begins = int(info(directory)["checkpoint_points"][0].split(",")[0].split(":")[1])
+    at = run(CHANGE_INPUT, trace, other, "digest", str(begins + 1)).stdout.strip()
+    said = run(REPRISE, "compare", directory, other, status=1).stdout.splitlines()
+    check(f"vCPU 0 differs at position {at}, the first that both have" in said[0], said)
+    check(said[2].startswith("vCPU 1 is the same"), said)
+
+
 @test
 def the_last_seconds_are_kept_in_bounded_space():
     directory, path = place("flight"), os.path.join(TOP, "qmp")
@@ -65,6 +78,7 @@ def the_last_seconds_are_kept_in_bounded_space():
     end(process)
     qmp.close()
     is_good_from_the_middle(directory, console())
+    knows_registers_it_begins_with(directory)
     half = len(taken) // 2
     check(max(taken[half:]) < 2 * max(taken[:half]), f"it grows: {taken}")
 
