@@ -25,6 +25,16 @@ void hmp_recorder_start(Monitor *mon, const QDict *qdict)
     hmp_handle_error(mon, error);
 }
 
+void hmp_recorder_checkpoint(Monitor *mon, const QDict *qdict)
+{
+    Error *error = NULL;
+    g_autoptr(RecorderCheckpoint) checkpoint = qmp_recorder_checkpoint(&error);
+
+    if (!hmp_handle_error(mon, error)) {
+        monitor_printf(mon, "%s\n", checkpoint->name);
+    }
+}
+
 void hmp_recorder_stop(Monitor *mon, const QDict *qdict)
 {
     bool pause = qdict_get_try_bool(qdict, "pause", false);

@@ -22,7 +22,8 @@ def the_human_monitor_has_the_same_commands():
         qmp = Listener(SOCKET, process)
         check(hmp(qmp, "info recorder") == "reprise: nothing is recorded or replayed\r\n",
               hmp(qmp, "info recorder"))
-        check("nothing is being recorded" in hmp(qmp, "recorder_stop"), "stopped nothing")
+        for line in ("recorder_stop", "recorder_checkpoint"):
+            check("nothing is being recorded" in hmp(qmp, line), f"{line} of nothing")
         check(hmp(qmp, f"recorder_start {directory} 4G 3600") == "", "start")
         shown = status(qmp)
         check(shown["max-bytes"] == 4 << 30 and shown["max-seconds"] == 3600, shown)
@@ -33,15 +34,19 @@ def the_human_monitor_has_the_same_commands():
         check(re.search(r"on disk: \d+ bytes, \d+ more per second, \d+ free, limit 4294967296 bytes, "
                         r"limit 3600 s\r\n", text), text)
         check(re.search(r"\r\n +1  \w+ +\d+ ", text), text)
+        check(hmp(qmp, "recorder_checkpoint") == "checkpoint-1\r\n", "checkpoint")
+        check(qmp.wait_for("RECORDER_CHECKPOINT")["name"] == "checkpoint-1", "it is not on disk")
         check(hmp(qmp, "recorder_stop -p") == "", "stop")
         check(not qmp("query-status")["return"]["running"], "it was not paused")
         text = hmp(qmp, "info recorder")
         check(f"the last recording, {directory}, is complete: stopped" in text, text)
         for words, line in (("max-size", "help recorder_start"), ("[-p]", "help recorder_stop"),
+                            ("make a checkpoint", "help recorder_checkpoint"),
                             ("info recorder", "help info")):
             check(words in hmp(qmp, line), hmp(qmp, line))
         qmp.close()
     replay(directory)
+    replay(directory, "--from", "1")
 
 
 main()
