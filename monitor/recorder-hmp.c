@@ -13,7 +13,7 @@
 #include "hw/recorder/session.h"
 
 /* 0 is no limit here, so that one can be left out before another. */
-void hmp_recorder_start(Monitor *mon, const QDict *qdict)
+void coroutine_fn hmp_recorder_start(Monitor *mon, const QDict *qdict)
 {
     int64_t max_bytes = qdict_get_try_int(qdict, "max-bytes", 0);
     double max_seconds = qdict_haskey(qdict, "max-seconds")

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * QMP commands of the recorder; recorder-status.c has the query.  They run in the
- * main thread, with the big lock held.
+ * main thread, with the big lock held; recorder-start in a coroutine.
  */
 #include "qemu/osdep.h"
 #include "qapi/error.h"
@@ -12,21 +12,21 @@
 #include "hw/recorder/watch.h"
 #include "replay/player.h"
 
-void qmp_recorder_start(const char *directory, bool has_digest_interval, uint64_t digest_interval,
-                        bool has_checkpoint_interval, double checkpoint_interval,
-                        bool has_keep_seconds, double keep_seconds,
-                        bool has_slow_path, bool slow_path, bool has_max_bytes, uint64_t max_bytes,
-                        bool has_max_seconds, double max_seconds, Error **errp)
+void coroutine_fn qmp_recorder_start(const char *directory,
+                                     bool has_digest_interval, uint64_t digest_interval,
+                                     bool has_checkpoint_interval, double checkpoint_interval,
+                                     bool has_keep_seconds, double keep_seconds,
+                                     bool has_slow_path, bool slow_path,
+                                     bool has_max_bytes, uint64_t max_bytes,
+                                     bool has_max_seconds, double max_seconds, Error **errp)
 {
     RecorderOptions options = {
         .digest_interval = has_digest_interval ? digest_interval : RECORDER_DIGEST_INTERVAL,
         .slow_path = has_slow_path && slow_path,
         .checkpoint_interval_s = has_checkpoint_interval ? checkpoint_interval : 0,
         .keep_s = has_keep_seconds ? keep_seconds : 0,
-    };
-    RecorderLimits limits = {
-        .bytes = has_max_bytes ? max_bytes : 0,
-        .seconds = has_max_seconds ? max_seconds : 0,
+        .limits.bytes = has_max_bytes ? max_bytes : 0,
+        .limits.seconds = has_max_seconds ? max_seconds : 0,
     };
 
     if ((has_max_bytes && max_bytes == 0) || (has_max_seconds && !(max_seconds > 0))) {
@@ -34,9 +34,7 @@ void qmp_recorder_start(const char *directory, bool has_digest_interval, uint64_
                    "max-bytes" : "max-seconds");
         return;
     }
-    if (recorder_start(directory, &options, errp)) {
-        recorder_watch_limits(&limits);
-    }
+    recorder_start(directory, &options, errp);
 }
 
 RecorderCheckpoint *qmp_recorder_checkpoint(Error **errp)

@@ -309,7 +309,8 @@ static bool begin(Error **errp)
 char *recorder_checkpoint(Error **errp)
 {
     if (!checkpoints.recording) {
-        error_setg(errp, "nothing is being recorded");
+        error_setg(errp, recorder_recording() ? "the first checkpoint is still being written"
+                                              : "nothing is being recorded");
         return NULL;
     }
     if (checkpoints.pending) {

@@ -3,9 +3,10 @@
  * A recording from its start to its end.
  *
  * Main thread, big lock held, vCPUs stopped; except for recorder_fail(), which a
- * vCPU may call.
+ * vCPU may call, and the thread of a start.
  */
 #include "qemu/osdep.h"
+#include "qemu/coroutine.h"
 #include "qemu/main-loop.h"
 #include "hw/boards.h"
 #include "hw/core/cpu.h"
@@ -36,6 +37,7 @@ static struct {
     uint64_t digest_interval;
     double keep_s;              /* of a flight recorder; 0: all */
     char *failure;              /* why it must end; set once, by any thread */
+    struct Start *start;        /* until its checkpoint is on disk */
 } session;
 
 /* --- what cannot be recorded -------------------------------------------------- */
@@ -284,26 +286,6 @@ static bool begin(Error **errp)
     return true;
 }
 
-/*
- * The rest: with the manifest there is a recording.  The guest runs on while the disk
- * works, for which it needs the big lock; other commands wait.
- */
-static bool settle(Error **errp)
-{
-    g_autoptr(GError) error = NULL;
-    bool ok;
-
-    bql_unlock();
-    ok = ram_image_close(session.ram, &error) &&
-         manifest_save(session.manifest, session.directory, &error);
-    bql_lock();
-    g_clear_pointer(&session.ram, ram_image_writer_free);
-    if (!ok) {
-        error_setg(errp, "%s", error->message);
-    }
-    return ok;
-}
-
 static void detach_vcpu(CPUState *cpu, run_on_cpu_data data)
 {
     recorder_vcpu_free(recorder_vcpu_detach(cpu));
@@ -371,55 +353,160 @@ static double checkpoint_interval(const RecorderOptions *options)
     return MIN(MAX(options->keep_s / 4, 0.5), 60);
 }
 
-bool recorder_start(const char *directory, const RecorderOptions *options, Error **errp)
-{
-    bool was_running = runstate_is_running();
-    bool begun;
+/*
+ * A start.  What must be done while the guest stands still comes first; then the guest runs, and is
+ * recorded, while a thread brings the checkpoint to disk.  A coroutine waits for both, so the
+ * main loop goes on meanwhile: the guest needs it for its timers and devices.
+ */
+typedef struct Start {
+    const char *directory;
+    const RecorderOptions *options;
+    bool was_running;
+    GThread *thread;
+    Coroutine *waiter;
+    GError *failure;            /* the thread's */
+    Error *error;               /* why there is no recording */
+} Start;
 
-    if (!check_options(options, errp)) {
-        return false;
+typedef void StartStep(Start *start);
+
+typedef struct Step {
+    StartStep *step;
+    Start *start;
+    Coroutine *waiter;
+} Step;
+
+static void make_step(void *opaque)
+{
+    Step *step = opaque;
+
+    step->step(step->start);
+    aio_co_wake(step->waiter);
+}
+
+/* vCPUs are not stopped from within a coroutine. */
+static void coroutine_fn in_main_loop(StartStep *step, Start *start)
+{
+    Step todo = { step, start, qemu_coroutine_self() };
+
+    aio_bh_schedule_oneshot(qemu_get_aio_context(), make_step, &todo);
+    qemu_coroutine_yield();
+}
+
+static void pause_if(bool was_running)
+{
+    if (was_running) {
+        vm_stop(RUN_STATE_PAUSED);
+    }
+}
+
+static void resume_if(bool was_running)
+{
+    if (was_running) {
+        vm_start();
+    }
+}
+
+/* With the manifest there is a recording. */
+static gpointer bring_to_disk(gpointer opaque)
+{
+    Start *start = opaque;
+
+    if (ram_image_close(session.ram, &start->failure)) {
+        manifest_save(session.manifest, session.directory, &start->failure);
+    }
+    aio_co_schedule(qemu_get_aio_context(), start->waiter);
+    return NULL;
+}
+
+static void first_step(Start *start)
+{
+    const RecorderOptions *options = start->options;
+
+    if (!check_options(options, &start->error)) {
+        return;
     }
     if (recorder_active()) {
-        error_setg(errp, "a recording is being made or replayed already");
-        return false;
+        error_setg(&start->error, "a recording is being made or replayed already");
+        return;
     }
-    if (!can_record(errp) || !recorder_make_directory(directory, errp)) {
-        return false;
+    if (!can_record(&start->error) || !recorder_make_directory(start->directory, &start->error)) {
+        return;
     }
-    session.directory = g_strdup(directory);
+    session.directory = g_strdup(start->directory);
     session.digest_interval = options->digest_interval;
     session.keep_s = options->keep_s;
     recorder_force_slow_path = options->slow_path || !tcg_has_recorder_check();
     session.manifest = describe_machine();
-    if (was_running) {
-        vm_stop(RUN_STATE_PAUSED);
+    start->was_running = runstate_is_running();
+    pause_if(start->was_running);
+    if (begin(&start->error)) {
+        session.start = start;
+    } else {
+        remove_leftovers();
+        session_clear();
     }
-    begun = begin(errp);
-    if (begun) {
-        if (was_running) {
-            vm_start();
-        }
-        if (settle(errp)) {
-            recorder_checkpoints_start(session.directory, session.manifest, session.writer,
-                                       checkpoint_interval(options), options->keep_s);
-            if (options->keep_s) {
-                recorder_trigger_set(session.manifest->console_address);
-            }
-            recorder_watch_start(session.directory, session.writer);
-            qapi_event_send_recorder_started(session.directory);
-            return true;
-        }
-        if (was_running) {
-            vm_stop(RUN_STATE_PAUSED);
-        }
-        detach();
+    resume_if(start->was_running);
+}
+
+/* Once: by the coroutine, or before that by somebody who ends the recording already. */
+static void last_step(Start *start)
+{
+    bool runs;
+
+    if (session.start != start) {
+        return;
     }
+    session.start = NULL;
+    g_thread_join(start->thread);
+    g_clear_pointer(&session.ram, ram_image_writer_free);
+    if (!start->failure) {
+        recorder_checkpoints_start(session.directory, session.manifest, session.writer,
+                                   checkpoint_interval(start->options), session.keep_s);
+        if (session.keep_s) {
+            recorder_trigger_set(session.manifest->console_address);
+        }
+        recorder_watch_start(session.directory, session.writer, &start->options->limits);
+        qapi_event_send_recorder_started(session.directory);
+        return;
+    }
+    error_setg(&start->error, "%s", start->failure->message);
+    g_error_free(start->failure);
+    runs = runstate_is_running();
+    pause_if(runs);
+    detach();
     remove_leftovers();
     session_clear();
-    if (was_running) {
-        vm_start();
+    resume_if(runs);
+}
+
+bool coroutine_fn recorder_start(const char *directory, const RecorderOptions *options,
+                                 Error **errp)
+{
+    Start start = {
+        .directory = directory,
+        .options = options,
+        .waiter = qemu_coroutine_self(),
+    };
+
+    in_main_loop(first_step, &start);
+    if (!start.error) {
+        /* Not before: it wakes the coroutine, which may not be entered by anybody else then. */
+        start.thread = g_thread_new("checkpoint", bring_to_disk, &start);
+        qemu_coroutine_yield();
+        in_main_loop(last_step, &start);
     }
-    return false;
+    error_propagate(errp, start.error);
+    return !start.error;
+}
+
+/* Is there something to end?  A start that is under way comes to its end first. */
+static bool is_recorded(void)
+{
+    if (session.start) {
+        last_step(session.start);
+    }
+    return recorder_recording();
 }
 
 /* --- query ------------------------------------------------------------------ */
@@ -495,20 +582,16 @@ static void stop(const char *reason, bool pause)
 {
     bool was_running = runstate_is_running();
 
-    if (was_running) {
-        vm_stop(RUN_STATE_PAUSED);
-    }
+    pause_if(was_running);
     if (recorder_recording()) {
         end(reason);
     }
-    if (was_running && !pause) {
-        vm_start();
-    }
+    resume_if(was_running && !pause);
 }
 
 bool recorder_stop(bool pause, Error **errp)
 {
-    if (!recorder_recording()) {
+    if (!is_recorded()) {
         error_setg(errp, "nothing is being recorded");
         return false;
     }
@@ -518,7 +601,7 @@ bool recorder_stop(bool pause, Error **errp)
 
 void recorder_stop_because(const char *reason)
 {
-    if (recorder_recording()) {
+    if (is_recorded()) {
         stop(reason, false);
     }
 }
@@ -551,7 +634,7 @@ void recorder_fail(const char *format, ...)
 
 void recorder_system_reset(void)
 {
-    if (recorder_recording()) {
+    if (is_recorded()) {
         end("guest-reset");
     }
 }
@@ -592,7 +675,7 @@ static void shutting_down(Notifier *notifier, void *data)
 {
     ShutdownCause *cause = data;
 
-    if (recorder_recording()) {
+    if (is_recorded()) {
         vm_stop(RUN_STATE_SHUTDOWN);
         end(*cause == SHUTDOWN_CAUSE_GUEST_PANIC || recorder_trigger_panicked() ? "guest-panic" :
             shutdown_caused_by_guest(*cause) ? "guest-shutdown" : "quit");

@@ -6,24 +6,33 @@
 #define RECORDER_SESSION_H
 
 #include "qapi/qapi-types-recorder.h"
+#include "qemu/coroutine.h"
 
 #include "hw/recorder/position.h"
 
 /* How often a vCPU's registers are logged, in steps, unless somebody wants it otherwise. */
 #define RECORDER_DIGEST_INTERVAL 1000000
 
-/*
- * Records into @directory, which is new or empty, from now on.  A guest that runs is paused
- * for the checkpoint.
- */
+/* Where a recording ends in order; 0: nowhere. */
+typedef struct RecorderLimits {
+    uint64_t bytes;             /* on disk: logs and checkpoints */
+    double seconds;
+} RecorderLimits;
+
 typedef struct RecorderOptions {
     uint64_t digest_interval;       /* in steps */
     bool slow_path;                 /* generated code makes no access to memory by itself */
     double checkpoint_interval_s;   /* 0: no checkpoints but the first */
     double keep_s;                  /* keep the last so many seconds only; 0: all */
+    RecorderLimits limits;
 } RecorderOptions;
 
-bool recorder_start(const char *directory, const RecorderOptions *options, Error **errp);
+/*
+ * Records into @directory, which is new or empty, from now on.  A guest that runs is paused
+ * for the checkpoint, and goes on while that is brought to disk.
+ */
+bool coroutine_fn recorder_start(const char *directory, const RecorderOptions *options,
+                                 Error **errp);
 bool recorder_stop(bool pause, Error **errp);
 /* The same, if anything is recorded: it ends in order, and the guest goes on. */
 void recorder_stop_because(const char *reason);

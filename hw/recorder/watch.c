@@ -134,7 +134,7 @@ static void look(void *opaque)
 
 /* --- the interface ------------------------------------------------------------ */
 
-void recorder_watch_start(const char *directory, LogWriter *writer)
+void recorder_watch_start(const char *directory, LogWriter *writer, const RecorderLimits *limits)
 {
     QEMUTimer *timer = watch.timer ?: timer_new_ms(QEMU_CLOCK_REALTIME, look, NULL);
 
@@ -142,15 +142,11 @@ void recorder_watch_start(const char *directory, LogWriter *writer)
     watch.timer = timer;
     watch.directory = directory;
     watch.writer = writer;
+    watch.limits = *limits;
     watch.started_us = g_get_monotonic_time();
     watch.last = (Sample) { .us = watch.started_us };
     look_slowly();
     timer_mod(timer, qemu_clock_get_ms(QEMU_CLOCK_REALTIME) + PERIOD_MS);
-}
-
-void recorder_watch_limits(const RecorderLimits *limits)
-{
-    watch.limits = *limits;
 }
 
 void recorder_watch_end(bool complete, const char *reason)

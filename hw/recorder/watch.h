@@ -9,17 +9,10 @@
 #include "qapi/qapi-types-recorder.h"
 
 #include "hw/recorder/log-writer.h"
-
-/* Where a recording ends in order; 0: nowhere. */
-typedef struct RecorderLimits {
-    uint64_t bytes;             /* on disk: logs and checkpoints */
-    double seconds;
-} RecorderLimits;
+#include "hw/recorder/session.h"
 
 /* The recording has begun.  @directory and @writer live until it ends. */
-void recorder_watch_start(const char *directory, LogWriter *writer);
-/* Of the recording under way, which recorder_watch_start() began without any. */
-void recorder_watch_limits(const RecorderLimits *limits);
+void recorder_watch_start(const char *directory, LogWriter *writer, const RecorderLimits *limits);
 /* It has ended, like this. */
 void recorder_watch_end(bool complete, const char *reason);
 
