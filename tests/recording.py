@@ -5,8 +5,10 @@ All recordings are in one temporary directory.  If a test fails they are kept,
 and the last line says where.  Console output is bytes, to be compared as such.
 """
 
+import functools
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import tempfile
@@ -33,6 +35,13 @@ def place(name):
     directory = os.path.join(TOP, name)
     shutil.rmtree(directory, ignore_errors=True)
     return directory
+
+
+@functools.lru_cache
+def stock_command(command, smp=1, boot=()):
+    """QEMU's command line for the stock guest, as a list; `boot`: options of images/boot."""
+    return shlex.split(run(f"{harness.TOP}/images/boot", "--arch", "aarch64", "--smp", str(smp),
+                           "--run", command, "--print", *boot).stdout)
 
 
 def start(*args, prefix=()):

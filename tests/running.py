@@ -8,8 +8,8 @@ import subprocess
 import time
 
 import recording
-from harness import TOP as SOURCE, Qmp, check, run
-from recording import need, wait_for_console
+from harness import Qmp, check
+from recording import need, stock_command, wait_for_console
 
 BUSY = "while :; do date; done"
 SOCKET = os.path.join(recording.TOP, "guest.qmp")
@@ -20,12 +20,10 @@ PATIENCE_S = 60
 def guest(run_this=BUSY):
     """The stock guest, busy, with a QMP socket for anybody."""
     need("aarch64")
-    command = run(os.path.join(SOURCE, "images/boot"), "--print", "--arch", "aarch64", "--smp", "2",
-                  "--mem", "128", "--run", run_this, "--",
-                  "-qmp", f"unix:{SOCKET},server=on,wait=off").stdout
+    command = stock_command(run_this, smp=2, boot=("--mem", "128"))
     with open(recording.CONSOLE, "wb") as console:
-        process = subprocess.Popen(["sh", "-c", f"exec {command}"], stdin=subprocess.DEVNULL,
-                                   stdout=console, stderr=subprocess.PIPE)
+        process = subprocess.Popen([*command, "-qmp", f"unix:{SOCKET},server=on,wait=off"],
+                                   stdin=subprocess.DEVNULL, stdout=console, stderr=subprocess.PIPE)
     try:
         wait_for_console(b"reprise: begin", process)
         yield process

@@ -5,11 +5,9 @@ On an emulated host a timer interrupt may take as long as Linux's interrupts are
 So it starts with one vCPU, without watching for hangs, and turns the second on for the race.
 """
 
-import shlex
-
-from hosts import HOSTS, TOP, check_replay, need_other, record
+from hosts import HOSTS, check_replay, need_other, record
 import recording
-from harness import check, run, test_each
+from harness import check, test_each
 
 PATIENCE_S = 7200
 RACE = "echo 1 > /sys/devices/system/cpu/cpu1/online && racey -t 2 -n 20000"
@@ -19,9 +17,8 @@ RACE = "echo 1 > /sys/devices/system/cpu/cpu1/online && racey -t 2 -n 20000"
 def racey_is_replayed_on_both_hosts(where):
     need_other()
     directory = recording.place("racey")
-    guest = shlex.split(run(f"{TOP}/images/boot", "--arch", "aarch64", "--smp", "2",
-                            "--append", "maxcpus=1 nowatchdog", "--qemu-dir", HOSTS[where],
-                            "--run", RACE, "--print").stdout)
+    guest = recording.stock_command(RACE, smp=2, boot=("--append", "maxcpus=1 nowatchdog",
+                                                       "--qemu-dir", HOSTS[where]))
     recorded = record(where, directory, "--", *guest, patience_s=PATIENCE_S)
     check("reprise: end status=0" in recorded, recorded)
     for replayer in HOSTS:

@@ -7,12 +7,10 @@ digest) it reports by its exit status; the console is compared here.
 
 import base64
 import contextlib
-import functools
 import hashlib
 import http.server
 import os
 import re
-import shlex
 import signal
 import sys
 import threading
@@ -22,21 +20,14 @@ sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
 import arm32_program
 import bare_guest
 import recording
-from harness import BIN, TOP, check, emulator_of, run, test, test_each
-from recording import (console, end, place, record, replay, start,
+from harness import BIN, check, emulator_of, run, test, test_each
+from recording import (console, end, place, record, replay, start, stock_command,
                        wait_for_console)
 
 SMALL = {            # rounds, so that each takes about a second
     "forkstorm": 20, "locks": 100000, "pipes": 500, "private": 4, "racey": 100000,
     "signals": 10, "syscalls": 60,
 }
-
-
-@functools.lru_cache
-def stock_command(command, smp=1):
-    """QEMU's command line for the stock guest, as a list."""
-    return shlex.split(run(f"{TOP}/images/boot", "--arch", "aarch64", "--smp", str(smp),
-                           "--run", command, "--print").stdout)
 
 
 def cycle(name, command, *qemu_args, changes=(), smp=1, options=()):

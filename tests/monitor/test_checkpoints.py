@@ -9,10 +9,9 @@ import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-from harness import TOP as SOURCE
 from harness import Qmp, check, emulator_of, run, test, test_each
 from recording import (REPRISE, TOP, console, end, hello, main, place, record, replay, start,
-                       wait_for_console)
+                       stock_command, wait_for_console)
 
 MOST_PAUSE_S = 1.0          # the bar is 0.1 on an idle host: make bench measures that
 
@@ -34,13 +33,11 @@ def replay_begins_at_any_checkpoint():
     directory, disk = place("regular"), os.path.join(TOP, "disk")
     with open(disk, "wb") as file:
         file.truncate(16 << 20)
-    qemu = run(f"{SOURCE}/images/boot", "--arch", "aarch64", "--smp", "2", "--print", "--run",
-               "racey -t 2 -n 50000; dd if=/dev/vda of=/run/x bs=64k count=64 2>/dev/null; "
-               "forkstorm -t 2 -n 15; sha256sum /dev/vda; private -t 2 -n 1").stdout
-    with open(os.path.join(TOP, "command"), "w") as file:
-        print(f"exec {qemu.strip()} -drive file={disk},if=none,id=d,format=raw "
-              "-device virtio-blk-pci,drive=d \"$@\"", file=file)
-    recorded, _ = record(directory, "--checkpoint-interval", "0.3", "--", "/bin/sh", file.name)
+    qemu = stock_command(
+        "racey -t 2 -n 50000; dd if=/dev/vda of=/run/x bs=64k count=64 2>/dev/null; "
+        "forkstorm -t 2 -n 15; sha256sum /dev/vda; private -t 2 -n 1", smp=2)
+    recorded, _ = record(directory, "--checkpoint-interval", "0.3", "--", *qemu, "-drive",
+                         f"file={disk},if=none,id=d,format=raw", "-device", "virtio-blk-pci,drive=d")
     run(REPRISE, "verify", directory)
     said = info(directory)
     points = [[int(at.split(":")[1]) for at in point.split(",")]
@@ -58,11 +55,8 @@ def replay_begins_at_any_checkpoint():
 @test_each(["max", "cortex-a76"])
 def a_cpu_that_sets_flags_in_page_tables_replays_from_checkpoints(cpu):
     directory = place("flags")
-    qemu = run(f"{SOURCE}/images/boot", "--arch", "aarch64", "--smp", "1", "--print", "--run",
-               "forkstorm -t 1 -n 40").stdout.replace("cortex-a72,pmu=off", f"{cpu},pmu=off")
-    with open(os.path.join(TOP, "command"), "w") as file:
-        print(f"exec {qemu.strip()} \"$@\"", file=file)
-    recorded, _ = record(directory, "--checkpoint-interval", "0.5", "--", "/bin/sh", file.name)
+    recorded, _ = record(directory, "--checkpoint-interval", "0.5", "--",
+                         *stock_command("forkstorm -t 1 -n 40"), "-cpu", f"{cpu},pmu=off")
     last = len(info(directory)["checkpoints"]) - 1
     check(last >= 2, "too few checkpoints")
     for number in (1, last):

@@ -8,10 +8,9 @@ import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-from harness import TOP as SOURCE
 from harness import BUILD, Qmp, check, emulator_of, run, test, test_each
 from recording import (REPRISE, TOP, console, end, main, place, record, replay, start,
-                       wait_for_console)
+                       stock_command, wait_for_console)
 
 BUSY = "while :; do forkstorm -t 2 -n 5; racey -t 2 -n 5000; date; done"
 KEEP_S = 2
@@ -87,12 +86,9 @@ def the_last_seconds_are_kept_in_bounded_space():
 def a_guest_that_panics_ends_it():
     """Its console says so; it does not restart, and so would be silent for ever."""
     directory = place("panic")
-    qemu = run(f"{SOURCE}/images/boot", "--arch", "aarch64", "--smp", "2", "--print", "--run",
-               "for i in 1 2 3 4 5 6; do forkstorm -t 2 -n 10; done; "
-               "echo c >/proc/sysrq-trigger").stdout.replace("panic=-1", "panic=0")
-    with open(os.path.join(TOP, "command"), "w") as file:
-        print(f"exec {qemu.strip()} \"$@\"", file=file)
-    recorded, line = record(directory, "--keep-seconds", str(KEEP_S), "--", "/bin/sh", file.name)
+    qemu = stock_command("for i in 1 2 3 4 5 6; do forkstorm -t 2 -n 10; done; "
+                         "echo c >/proc/sysrq-trigger", smp=2, boot=("--append", "panic=0"))
+    recorded, line = record(directory, "--keep-seconds", str(KEEP_S), "--", *qemu)
     check("guest-panic" in line, line)
     check(b"Kernel panic - not syncing" in recorded and b"end Kernel panic" in recorded, recorded)
     shown, line = replay(directory)
