@@ -426,4 +426,7 @@ static inline void recorder_work(CPUState *cpu, run_on_cpu_func function,
 /* The machine is about to be reset: a recording ends before that. */
 void recorder_system_reset(void);
 
+/* A device says that the guest has panicked. */
+void recorder_guest_panicked(void);
+
 #endif

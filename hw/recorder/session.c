@@ -606,11 +606,6 @@ void recorder_stop_because(const char *reason)
     }
 }
 
-static void end_after_panic(void *opaque)
-{
-    recorder_stop_because("guest-panic");
-}
-
 /* A vCPU found that the recording cannot go on: end it, the guest goes on. */
 static void end_after_failure(void *opaque)
 {
@@ -658,9 +653,6 @@ static void vm_state_changed(void *opaque, bool running, RunState state)
 {
     if (recorder_recording()) {
         check_paused_registers(running);
-    }
-    if (recorder_recording() && state == RUN_STATE_GUEST_PANICKED && session.keep_s) {
-        aio_bh_schedule_oneshot(qemu_get_aio_context(), end_after_panic, NULL);
     }
     if (!running && recorder_replaying()) {
         player_finish();

@@ -4,7 +4,7 @@
  * or its console tells, or the process gets SIGUSR2.  Then the last seconds are
  * there to be replayed.
  *
- * Main thread, but for the console, which is a vCPU's.
+ * Main thread, but for the console and the device, which are a vCPU's.
  */
 #include "qemu/osdep.h"
 #include "qemu/event_notifier.h"
@@ -17,20 +17,22 @@
 #include "hw/recorder/recorder-internal.h"
 #include "hw/recorder/session.h"
 
-/* What Linux prints first; the rest, and the stacks, come within this time. */
+/* What Linux prints first. */
 static const char panic_text[] = "Kernel panic - not syncing";
+
+/* The rest, and the stacks, come within this time. */
 #define PANIC_MS 1000
 
 static struct {
     bool set;                   /* atomic: vCPUs look */
     hwaddr console;
     unsigned matched;           /* bytes of the text; the console's vCPU alone writes, one at a time */
-    QEMUTimer *panic;           /* the text was there */
+    QEMUTimer *panic;           /* pending: the guest has panicked */
     EventNotifier signal;
     struct sigaction before;
 } trigger;
 
-/* --- the console ------------------------------------------------------------------- */
+/* --- a panic --------------------------------------------------------------------- */
 
 static void has_panicked(void *opaque)
 {
@@ -39,8 +41,19 @@ static void has_panicked(void *opaque)
 
 static void panic_begins(void *opaque)
 {
-    if (trigger.set) {
+    if (trigger.set && !timer_pending(trigger.panic)) {     /* one that says so all the time, too */
         timer_mod(trigger.panic, qemu_clock_get_ms(QEMU_CLOCK_REALTIME) + PANIC_MS);
+    }
+}
+
+/*
+ * QEMU may pause the guest now, or end, which ends the recording at once; or let the guest
+ * run on (-action panic=none), in whatever state it is.
+ */
+void recorder_guest_panicked(void)
+{
+    if (qatomic_read(&trigger.set)) {
+        aio_bh_schedule_oneshot(qemu_get_aio_context(), panic_begins, NULL);
     }
 }
 
@@ -60,7 +73,7 @@ void recorder_trigger_console(hwaddr address, uint64_t value)
     }
     if (!panic_text[matched]) {
         matched = 0;
-        aio_bh_schedule_oneshot(qemu_get_aio_context(), panic_begins, NULL);
+        recorder_guest_panicked();
     }
     qatomic_set(&trigger.matched, matched);
 }

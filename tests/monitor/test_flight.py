@@ -95,6 +95,20 @@ def a_guest_that_panics_ends_it():
     check("replayed identically" in line and b"end Kernel panic" in shown, line)
 
 
+@test_each(["shutdown", "pause", "none"])
+def a_device_that_tells_of_a_panic_ends_it(action):
+    """Whatever QEMU does then.  Debian's cloud kernel has no driver, so a program is the driver."""
+    directory, device = place("pvpanic"), "/sys/bus/pci/devices/0000:00:01.0"
+    qemu = stock_command(f"echo 1 >{device}/enable; read -r start rest <{device}/resource; "
+                         "devmem $start 8 1; echo it runs; while :; do devmem $start 8 1; done", smp=2)
+    recorded, line = record(directory, "--keep-seconds", str(KEEP_S), "--", *qemu,
+                            "-device", "pvpanic-pci,addr=1", "-action", f"panic={action}")
+    check("guest-panic" in line, line)
+    check((b"\nit runs" in recorded) == (action == "none"), recorded)
+    shown, line = replay(directory)
+    check("replayed identically" in line and recorded.endswith(shown), f"{line}\n{shown}")
+
+
 @test
 def a_signal_ends_it():
     directory = place("signal")
