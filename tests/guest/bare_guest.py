@@ -11,11 +11,11 @@ TESTS = ["flags", "attributes", "random", "waits", "copies", "vector-code", "rac
 
 
 @functools.lru_cache
-def build(mixed=0):
-    path = os.path.join(recording.TOP, f"bare-{mixed}")
+def build(mode="ALL"):
+    path = os.path.join(recording.TOP, f"bare-{mode}")
     run("aarch64-linux-gnu-gcc", "-O1", "-ffreestanding", "-nostdlib", "-static", "-no-pie",
         "-mgeneral-regs-only", "-Wall", "-Wextra", "-Werror", "-Wl,-Ttext=0x40200000",
-        "-Wl,--build-id=none", f"-DMIXED={mixed}", f"{TOP}/tests/guest/bare/bare.c", "-o", path)
+        "-Wl,--build-id=none", f"-DMODE={mode}", f"{TOP}/tests/guest/bare/bare.c", "-o", path)
     return path
 
 

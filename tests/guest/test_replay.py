@@ -167,8 +167,8 @@ def machine_replays_identically(machine):
     cycle("machine", "forkstorm -n 5", changes=(("virt", machine),))
 
 
-def bare_command(cpu, smp, mixed=0):
-    return bare_guest.command(BIN, cpu, smp, bare_guest.build(mixed))
+def bare_command(cpu, smp, mode="ALL"):
+    return bare_guest.command(BIN, cpu, smp, bare_guest.build(mode))
 
 
 @test_each(["cortex-a72", "cortex-a76", "max", "cortex-a76 smp", "cortex-a76 smp slow-path"])
@@ -213,7 +213,7 @@ def the_l1_test_is_in_generated_code():
 
 @test_each([1, 2])
 def an_access_to_a_device_and_to_memory_ends_the_recording(vcpus):
-    _, line = record(place("mixed"), *bare_command("cortex-a72", vcpus, 1), status=1)
+    _, line = record(place("mixed"), *bare_command("cortex-a72", vcpus, "MIXED"), status=1)
     check("lies in memory and in a device" in line, line)
 
 

@@ -8,8 +8,10 @@ import signal
 import sys
 import time
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-from harness import Qmp, check, emulator_of, run, test, test_each
+sys.path[:0] = (os.path.join(os.path.dirname(__file__), ".."),
+                os.path.join(os.path.dirname(__file__), "../guest"))
+import bare_guest
+from harness import BIN, Qmp, check, emulator_of, run, test, test_each
 from recording import (REPRISE, TOP, console, end, hello, main, place, record, replay, start,
                        stock_command, wait_for_console)
 
@@ -60,6 +62,19 @@ def a_cpu_that_sets_flags_in_page_tables_replays_from_checkpoints(cpu):
     last = len(info(directory)["checkpoints"]) - 1
     check(last >= 2, "too few checkpoints")
     for number in (1, last):
+        replays_from(directory, number, recorded)
+
+
+@test_each(["max", "cortex-a76", "cortex-a76 smp"])
+def flags_that_page_walks_set_are_in_the_next_checkpoint(how):
+    """The guest waits between them, and nothing else writes to that page of tables."""
+    cpu, *words = how.split()
+    directory = place("late-flags")
+    recorded, _ = record(directory, "--checkpoint-interval", "0.2",
+                         *bare_guest.command(BIN, cpu, 2 if words else 1,
+                                             bare_guest.build("LATE_FLAGS")))
+    check(b"late-flags" in recorded and b"bad" not in recorded, recorded)
+    for number in range(len(info(directory)["checkpoints"])):
         replays_from(directory, number, recorded)
 
 

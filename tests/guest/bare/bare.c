@@ -10,10 +10,16 @@
  * was broken already in this run.
  *
  * For machine virt with GICv2: `-kernel` of this, linked at 0x40200000.  EL1, 4 KiB
- * pages, all of it mapped to itself.
+ * pages, all of it mapped to itself.  MODE, a macro, says what it does.
  */
 #include <stdbool.h>
 #include <stdint.h>
+
+enum {
+    ALL,                /* the tests */
+    MIXED,              /* first an access that cannot be recorded */
+    LATE_FLAGS,         /* nothing but flags that walks set, each in a time of its own */
+};
 
 #define UART ((volatile uint32_t *)0x09000000)
 #define GICD ((volatile uint32_t *)0x08000000)
@@ -234,6 +240,40 @@ static void test_flags(void)
     watched = 0;
     change(&level3[1], data_pte);
     report("flags", good);
+}
+
+/* For somebody to make a checkpoint. */
+static void take_time(void)
+{
+    uint64_t until = read_sysreg("cntvct_el0") + read_sysreg("cntfrq_el0") / 2;
+
+    while (read_sysreg("cntvct_el0") < until) {
+        for (volatile int i = 0; i < 100000; i++) {
+        }
+    }
+}
+
+/* Of these, walks alone write to the tables' page; nobody uses the pages again. */
+static void set_late_flags(void)
+{
+    volatile uint64_t *data = (uint64_t *)(PLAY + PAGE);
+    void (*call)(void) = (void *)PLAY;
+
+    *(volatile uint32_t *)PLAY = RET;
+    clean_code();
+    change(&level3[0], level3[0] & ~PTE_AF);
+    change(&level3[1], (level3[1] & ~PTE_AF) | PTE_DBM | PTE_RO);
+    take_time();
+    digest = mix(digest, *data);
+    take_time();
+    *data = 1;
+    take_time();
+    call();
+    take_time();
+    for (int i = 0; i < 2; i++) {
+        digest = mix(digest, level3[i]);
+    }
+    report("late-flags", (level3[0] & level3[1] & PTE_AF) && !(level3[1] & PTE_RO));
 }
 
 /*
@@ -469,11 +509,10 @@ static void touch_device_and_memory(void)
     digest = mix(device, memory);
 }
 
-void __attribute__((used)) run(void)
+static void run_tests(void)
 {
-    start_mmu();
     start_interrupts();
-    if (MIXED) {
+    if (MODE == MIXED) {
         touch_device_and_memory();
     }
     test_flags();
@@ -487,6 +526,16 @@ void __attribute__((used)) run(void)
     }
     digest = interrupts;
     report("interrupts", true);
+}
+
+void __attribute__((used)) run(void)
+{
+    start_mmu();
+    if (MODE == LATE_FLAGS) {
+        set_late_flags();
+    } else {
+        run_tests();
+    }
     psci(0x84000008ul, 0, 0, 0);        /* SYSTEM_OFF */
 }
 
