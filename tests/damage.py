@@ -10,9 +10,8 @@ import shutil
 import subprocess
 from collections import namedtuple
 
-from harness import BIN
+from harness import REPRISE
 
-REPRISE = os.path.join(BIN, "reprise")
 PATIENCE_S = 120                # for the tool, which needs a second at most
 DAMAGED, UNUSABLE = 1, 2        # exit statuses
 
@@ -43,11 +42,11 @@ def random_damage(random, directory):
     return Damage(name, random.randrange(size), bit)
 
 
-def _flip(path, damage):
+def flip(path, at, bit=0):
     with open(path, "r+b") as file:
-        file.seek(damage.offset)
-        byte = file.read(1)[0] ^ 1 << damage.bit
-        file.seek(damage.offset)
+        file.seek(at)
+        byte = file.read(1)[0] ^ 1 << bit
+        file.seek(at)
         file.write(bytes([byte]))
 
 
@@ -55,8 +54,8 @@ def spoil(directory, damage):
     """Does it; returns a function that undoes it."""
     path = os.path.join(directory, damage.name)
     if damage.bit is not None:
-        _flip(path, damage)
-        return lambda: _flip(path, damage)
+        flip(path, damage.offset, damage.bit)
+        return lambda: flip(path, damage.offset, damage.bit)
     with open(path, "rb") as file:
         file.seek(damage.offset)
         lost = file.read()

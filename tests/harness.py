@@ -28,6 +28,7 @@ import traceback
 TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 BUILD = os.path.join(TOP, "build")
 BIN = os.environ.get("REPRISE_BIN") or os.path.join(BUILD, "bin")      # which ones to test
+REPRISE = os.path.join(BIN, "reprise")
 ARCHES = ("aarch64", "x86_64")
 
 _tests = []
@@ -77,6 +78,11 @@ def run(*args, status=0, timeout=300, **kwargs):
           f"{' '.join(args)}: exit status {done.returncode} instead of {status}\n"
           f"{done.stdout[-3000:]}{done.stderr[-3000:]}")
     return done
+
+
+def info(directory):
+    """What the tool says of a recording."""
+    return json.loads(run(REPRISE, "info", "--json", directory).stdout)
 
 
 def one_line(text):

@@ -6,7 +6,6 @@ and the last line says where.  Console output is bytes, to be compared as such.
 """
 
 import functools
-import json
 import os
 import shlex
 import shutil
@@ -16,9 +15,8 @@ import time
 
 import harness
 from checksum import change_manifest     # for those who import this
-from harness import BIN, built_arches, check, one_line, run, skip, stop_tool
+from harness import REPRISE, built_arches, check, info, one_line, run, skip, stop_tool
 
-REPRISE = os.path.join(BIN, "reprise")
 TOP = tempfile.mkdtemp(prefix="reprise-record-")
 CONSOLE = os.path.join(TOP, "console")
 PATIENCE_S = 300
@@ -88,7 +86,7 @@ def replay(directory, *args, status=0):
 
 def check_race(directory):
     """Lines have passed between its vCPUs, not just once or twice."""
-    arcs = json.loads(run(REPRISE, "info", "--json", directory).stdout)["arcs"]
+    arcs = info(directory)["arcs"]
     check(arcs > 10, f"there was no race: {arcs} arcs")
 
 

@@ -19,11 +19,10 @@ import shutil
 import subprocess
 import time
 
-from harness import BIN, BUILD, TOP, Qmp, emulator_of, stop_tool
+from harness import BUILD, REPRISE, TOP, Qmp, emulator_of, info, stop_tool
 
 PLACE = os.path.join(BUILD, "bench")
 RECORDING = os.path.join(PLACE, "recording")
-REPRISE = os.path.join(BIN, "reprise")
 PATIENCE_S = 300                # for one run of one guest
 QUIT_S = 25                     # a little more than the tool gives its QEMU
 
@@ -157,9 +156,8 @@ def difference(times, one, other):
 
 def race_log():
     """Bytes of the race log per 1000 instructions, before compression."""
-    info = json.loads(subprocess.run([REPRISE, "info", "--json", RECORDING], check=True,
-                                     stdout=subprocess.PIPE).stdout)
-    return info["log_bytes"]["race"]["raw"] * 1000 / sum(info["instructions"])
+    said = info(RECORDING)
+    return said["log_bytes"]["race"]["raw"] * 1000 / sum(said["instructions"])
 
 
 def measure(mode, smp, run, unpatched=None):

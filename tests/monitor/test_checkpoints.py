@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Checkpoints that are made while recording, and replays that begin at them."""
 
-import json
 import os
 import shutil
 import signal
@@ -11,15 +10,11 @@ import time
 sys.path[:0] = (os.path.join(os.path.dirname(__file__), ".."),
                 os.path.join(os.path.dirname(__file__), "../guest"))
 import bare_guest
-from harness import BIN, Qmp, check, emulator_of, run, test, test_each
+from harness import BIN, Qmp, check, emulator_of, info, run, test, test_each
 from recording import (REPRISE, TOP, console, end, hello, main, place, record, replay, start,
                        stock_command, wait_for_console)
 
 MOST_PAUSE_S = 1.0          # the bar is 0.1 on an idle host: make bench measures that
-
-
-def info(directory):
-    return json.loads(run(REPRISE, "info", "--json", directory).stdout)
 
 
 def replays_from(directory, number, recorded, *args):

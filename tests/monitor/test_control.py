@@ -11,7 +11,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-from harness import Qemu, Qmp, check, one_line, run, test
+from harness import Qemu, Qmp, check, info, one_line, run, test
 from recording import REPRISE, TOP, main, need, place, replay
 from running import PATIENCE_S, SOCKET, guest
 
@@ -47,8 +47,8 @@ def the_tool_starts_shows_and_stops():
         check(one_line(tool("stop", "--pause").stderr) == f"reprise: recorded {directory}", "stop")
         text = tool("status").stdout
         check(text == f"off\n  the last recording, {directory}, is complete: stopped\n", text)
-    info = json.loads(run(REPRISE, "info", "--json", directory).stdout)
-    check(info["complete"] and info["end_reason"] == "stopped", info)
+    said = info(directory)
+    check(said["complete"] and said["end_reason"] == "stopped", said)
     replay(directory)
 
 

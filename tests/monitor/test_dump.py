@@ -12,9 +12,8 @@ import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
 import checksum
-from harness import BIN, check, main, one_line, run, test
+from harness import REPRISE, check, main, one_line, run, test
 
-REPRISE = os.path.join(BIN, "reprise")
 LOG_VERSION = 3
 ORDER, DATA = 0, 1
 WAIT, INTERRUPT, WAKE, DMA_WRITE, LOAD = 0, 1, 2, 7, 9

@@ -1,24 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The flight recorder: the last seconds only, in bounded space, until something happens."""
 
-import json
 import os
 import signal
 import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-from harness import BUILD, Qmp, check, emulator_of, run, test, test_each
+from harness import BUILD, Qmp, check, emulator_of, info, run, test, test_each
 from recording import (REPRISE, TOP, console, end, main, place, record, replay, start,
                        stock_command, wait_for_console)
 
 BUSY = "while :; do forkstorm -t 2 -n 5; racey -t 2 -n 5000; date; done"
 KEEP_S = 2
 CHANGE_INPUT = os.path.join(BUILD, "core/tests/unit/change-input")
-
-
-def info(directory):
-    return json.loads(run(REPRISE, "info", "--json", directory).stdout)
 
 
 def blocks(directory):

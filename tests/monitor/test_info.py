@@ -1,36 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """`reprise info`, on recordings of no guest that make-recording writes."""
 
-import contextlib
-import json
 import os
 import re
 import shutil
 import sys
-import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
 from checksum import change_manifest
-from harness import BIN, BUILD, check, main, one_line, run, test, test_each
+from harness import REPRISE, check, info, main, one_line, run, test, test_each
+from made import recording
 
-REPRISE = os.path.join(BIN, "reprise")
-MAKE = os.path.join(BUILD, "core/tests/unit/make-recording")
 KINDS = ("race", "input", "dma", "check", "checkpoint")
-
-
-@contextlib.contextmanager
-def recording(*how):
-    top = tempfile.mkdtemp(prefix="reprise-info-")
-    try:
-        directory = os.path.join(top, "recording")
-        run(MAKE, directory, *how)
-        yield directory
-    finally:
-        shutil.rmtree(top)
-
-
-def info(directory):
-    return json.loads(run(REPRISE, "info", "--json", directory).stdout)
 
 
 def end_digests(directory):

@@ -7,7 +7,6 @@ tests and ended after them.
 
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -16,7 +15,7 @@ import time
 import xml.etree.ElementTree as ElementTree
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-from harness import BIN, TOP as SOURCE, check, need_root, one_line, run, skip, test, test_each
+from harness import BIN, TOP as SOURCE, check, info, need_root, one_line, run, skip, test
 from recording import REPRISE, TOP, main, need, place, replay
 
 SCRIPT = os.path.join(SOURCE, "scripts/libvirt")
@@ -125,8 +124,8 @@ def wait_for_lines(domain, more):
 
 
 def check_recording(directory, vcpus):
-    info = json.loads(run(REPRISE, "info", "--json", directory).stdout)
-    check(info["complete"] and info["vcpus"] == vcpus and info["start"] == "running", info)
+    said = info(directory)
+    check(said["complete"] and said["vcpus"] == vcpus and said["start"] == "running", said)
     shown, line = replay(directory)
     check("replayed identically" in line and b"20" in shown, f"{line} {shown}")
 
@@ -176,8 +175,7 @@ def a_domain_that_is_destroyed_ends_its_recording():
     with Domain() as domain:
         tool("start", "-o", directory)
         wait_for_lines(domain, 10)
-    info = json.loads(run(REPRISE, "info", "--json", directory).stdout)
-    check(info["replayable"], info)
+    check(info(directory)["replayable"], "not by this build")
     replay(directory)
 
 

@@ -11,8 +11,8 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
 import harness
 import recording
-from harness import Qemu, check, need_root, run, test
-from recording import REPRISE, TOP, copy_of_hello, hello, main, place, replay
+from harness import Qemu, check, info, need_root, run, test
+from recording import TOP, copy_of_hello, hello, main, place, replay
 from running import PATIENCE_S, SOCKET, Listener, guest, status
 
 
@@ -34,8 +34,8 @@ def a_recording_ends_at_its_time_limit():
         check(qmp("query-status")["return"]["running"], "the guest does not go on")
         check(status(qmp)["last-recording"] == ended, status(qmp))
         qmp.close()
-    info = json.loads(run(REPRISE, "info", "--json", directory).stdout)
-    check(1.4 < info["seconds"] < 4 and info["end_reason"] == "max-seconds", info)
+    said = info(directory)
+    check(1.4 < said["seconds"] < 4 and said["end_reason"] == "max-seconds", said)
     replay(directory)
 
 

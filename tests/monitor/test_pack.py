@@ -1,35 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """`reprise pack` and `reprise unpack`, on recordings of no guest that make-recording writes."""
 
-import contextlib
 import filecmp
 import os
-import shutil
 import signal
 import subprocess
 import sys
 import tarfile
-import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
 from checksum import crc32c
-from harness import BIN, BUILD, check, main, one_line, run, test
-
-REPRISE = os.path.join(BIN, "reprise")
-MAKE = os.path.join(BUILD, "core/tests/unit/make-recording")
-FILES = {"manifest", "vcpu-0.order", "vcpu-0.data", "vcpu-1.order", "vcpu-1.data", "dma.order",
-         "checkpoint-0/cpus", "checkpoint-0/devices", "checkpoint-0/sums", "checkpoint-0/ram"}
-
-
-@contextlib.contextmanager
-def recording(*how):
-    """A directory with a recording in it."""
-    top = tempfile.mkdtemp(prefix="reprise-pack-")
-    try:
-        run(MAKE, os.path.join(top, "recording"), *how)
-        yield top
-    finally:
-        shutil.rmtree(top)
+from harness import REPRISE, check, main, one_line, run, test
+from made import FILES, folder_of_recording
 
 
 def tool(top, *args, status=0):
@@ -45,7 +27,7 @@ def same(one, other):
 
 @test
 def what_was_packed_is_unpacked():
-    with recording() as top:
+    with folder_of_recording() as top:
         said = tool(top, "pack", "recording", "file").stdout
         check(f"file, {os.path.getsize(os.path.join(top, 'file'))} bytes" in said, said)
         tool(top, "unpack", "file", "copy")
@@ -59,7 +41,7 @@ def what_was_packed_is_unpacked():
 
 @test
 def tar_can_look_inside_and_the_page_says_how_it_is_summed():
-    with recording() as top:
+    with folder_of_recording() as top:
         tool(top, "pack", "recording", "file")
         listed = run("tar", "-tf", "file", cwd=top).stdout.split()
         check(set(listed) == {f"recording/{name}" for name in FILES} | {"recording.crc32c"}, listed)
@@ -76,7 +58,7 @@ def tar_can_look_inside_and_the_page_says_how_it_is_summed():
 
 @test
 def what_exists_is_not_touched():
-    with recording() as top:
+    with folder_of_recording() as top:
         with open(f"{top}/file", "w") as file:
             file.write("precious")
         os.mkdir(f"{top}/directory")
@@ -92,7 +74,7 @@ def what_exists_is_not_touched():
 
 @test
 def failures_leave_nothing_behind():
-    with recording() as top:
+    with folder_of_recording() as top:
         tool(top, "pack", "recording", "packed")
         os.truncate(f"{top}/packed", os.path.getsize(f"{top}/packed") // 2)
         there = sorted(os.listdir(top))
@@ -107,7 +89,7 @@ def failures_leave_nothing_behind():
 
 @test
 def another_tar_is_refused():
-    with recording() as top:
+    with folder_of_recording() as top:
         run("tar", "-cf", "file", "recording", cwd=top)
         check("not a packed" in tool(top, "unpack", "file", "copy", status=2).stderr, "tar")
 
@@ -115,7 +97,7 @@ def another_tar_is_refused():
 @test
 def a_signal_removes_what_was_begun():
     """A file that is large enough for a signal to come before its end."""
-    with recording() as top:
+    with folder_of_recording() as top:
         with open(f"{top}/recording/large", "wb") as file:
             file.truncate(1 << 40)
         # A signal that is not heeded must not cost more than 2 GiB.

@@ -3,7 +3,6 @@
 
 import contextlib
 import filecmp
-import json
 import os
 import re
 import shutil
@@ -13,7 +12,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-from harness import Qmp, check, emulator_of, one_line, run, test, test_each
+from harness import Qmp, check, emulator_of, info, one_line, run, test, test_each
 from recording import (REPRISE, TOP, change_manifest, console, copy_of_hello, end,
                        hello, main, place, record, replay, start, wait_for_console)
 
@@ -48,7 +47,7 @@ def caches_do_not_matter(option):
 @test
 def info_and_dump_read_it():
     directory, _, _ = hello()
-    said = json.loads(run(REPRISE, "info", "--json", directory).stdout)
+    said = info(directory)
     check(said["complete"] and said["replayable"] and said["vcpus"] == 1, said)
     check(said["instructions"][0] > 1e6, said)
     lines = run(REPRISE, "dump", directory).stdout.splitlines()
@@ -218,8 +217,8 @@ def a_reset_ends_the_recording(vcpus):
 
 def replay_to_the_cut(directory, shown, at_least):
     """It replays; at least this much of what was shown is shown again."""
-    info = json.loads(run(REPRISE, "info", "--json", directory).stdout)
-    check(info["complete"] is False and info["replayable"], info)
+    said = info(directory)
+    check(said["complete"] is False and said["replayable"], said)
     replayed, line = replay(directory)
     check(re.search(r"replayed up to the cut at position 0:\d+ in [\d.]+ s; the recording is not "
                     r"complete", line), line)

@@ -4,30 +4,15 @@
 On recordings of no guest that make-recording writes; test_damage.py replays real ones.
 """
 
-import contextlib
 import os
-import shutil
 import subprocess
 import sys
-import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
 from checksum import change_manifest
-from harness import BIN, BUILD, check, main, one_line, run, test, test_each
-
-REPRISE = os.path.join(BIN, "reprise")
-MAKE = os.path.join(BUILD, "core/tests/unit/make-recording")
-
-
-@contextlib.contextmanager
-def recording(*how):
-    top = tempfile.mkdtemp(prefix="reprise-repair-")
-    try:
-        directory = os.path.join(top, "recording")
-        run(MAKE, directory, *how)
-        yield directory
-    finally:
-        shutil.rmtree(top)
+from damage import flip
+from harness import REPRISE, check, main, one_line, run, test, test_each
+from made import recording
 
 
 def repair(directory, *args, status=0):
@@ -42,14 +27,6 @@ def contents(directory):
             with open(os.path.join(where, name), "rb") as file:
                 found[os.path.relpath(file.name, directory)] = file.read()
     return found
-
-
-def flip(path, at):
-    with open(path, "r+b") as file:
-        file.seek(at)
-        byte = file.read(1)[0] ^ 1
-        file.seek(at)
-        file.write(bytes([byte]))
 
 
 @test

@@ -9,9 +9,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-from harness import BIN, BUILD, TOP, check, main, one_line, run, skip, test, test_each
-
-REPRISE = os.path.join(BIN, "reprise")
+from harness import BUILD, REPRISE, TOP, check, main, one_line, run, skip, test, test_each
 
 
 @test_each(["--help", "-h", "help"])

@@ -4,45 +4,20 @@
 On recordings of no guest that make-recording writes; test_damage.py has real ones.
 """
 
-import contextlib
 import os
-import shutil
 import sys
-import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
 from checksum import change_manifest
-from harness import BIN, BUILD, check, main, one_line, run, test, test_each
-
-REPRISE = os.path.join(BIN, "reprise")
-MAKE = os.path.join(BUILD, "core/tests/unit/make-recording")
-FILES = ("manifest", "vcpu-0.order", "vcpu-0.data", "vcpu-1.order", "vcpu-1.data", "dma.order",
-         "checkpoint-0/cpus", "checkpoint-0/devices", "checkpoint-0/sums", "checkpoint-0/ram")
-
-
-@contextlib.contextmanager
-def recording(*how):
-    top = tempfile.mkdtemp(prefix="reprise-verify-")
-    try:
-        directory = os.path.join(top, "recording")
-        run(MAKE, directory, *how)
-        yield directory
-    finally:
-        shutil.rmtree(top)
+from damage import flip
+from harness import REPRISE, check, main, one_line, run, test, test_each
+from made import FILES, recording
 
 
 def verify(directory, status=0):
     """Its lines on stdout, and what it says on stderr."""
     done = run(REPRISE, "verify", directory, status=status)
     return done.stdout.splitlines(), done.stderr
-
-
-def flip(path, at, bit):
-    with open(path, "r+b") as file:
-        file.seek(at)
-        byte = file.read(1)[0] ^ 1 << bit
-        file.seek(at)
-        file.write(bytes([byte]))
 
 
 @test

@@ -16,10 +16,9 @@ import socket
 import subprocess
 import time
 
-from harness import BIN, BUILD, TOP, Qmp, emulator_of, stop_tool
+from harness import BIN, BUILD, REPRISE, TOP, Qmp, emulator_of, stop_tool
 
 PLACE = os.path.join(BUILD, "soak")
-REPRISE = os.path.join(BIN, "reprise")
 QEMU = os.path.join(BIN, "qemu-system-aarch64")
 QMP = os.path.relpath(os.path.join(PLACE, "qmp"), TOP)  # short: a socket's path is limited
 QUIT_S = 25                     # a little more than the tool gives its QEMU
