@@ -140,12 +140,4 @@ def broken_recordings_are_one_line_and_status_2(how):
     check(word in one_line(done.stderr), done.stderr)
 
 
-@test
-def usage_errors():
-    for args, word in (([], "which recording"), (["--yaml", "x"], "'--yaml'"),
-                       (["x", "y"], "'y'")):
-        done = run(REPRISE, "info", *args, status=2)
-        check(word in one_line(done.stderr), done.stderr)
-
-
 main()

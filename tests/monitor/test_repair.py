@@ -134,14 +134,4 @@ def links_are_not_followed():
         check(not os.path.exists(f"{directory}/cut-off"), "something was done")
 
 
-@test
-def usage():
-    text = run(REPRISE, "repair", "--help").stdout
-    check(text.startswith("usage: reprise repair ") and "exit status" in text, text)
-    check(all(len(line) <= 79 for line in text.splitlines()), "a line is too long")
-    for args, word in (([], "which recording"), (["x", "y"], "'y'"), (["--yaml", "x"], "--yaml")):
-        done = run(REPRISE, "repair", *args, status=2)
-        check(word in one_line(done.stderr) and done.stdout == "", done.stderr)
-
-
 main()

@@ -41,6 +41,14 @@ def help_of_a_command_tells_all(command):
     check(done.stdout == "" and "--no-such-option" in one_line(done.stderr), done.stderr)
 
 
+@test_each(["dump", "info", "repair", "replay", "verify"])
+def it_takes_one_recording(command):
+    for args, word in (([], "which recording"), (["x", "y"], "'y'")):
+        done = run(REPRISE, command, *args, status=2)
+        line = one_line(done.stderr)
+        check(done.stdout == "" and word in line and "reprise --help" in line, line)
+
+
 def page():
     return run(os.path.join(TOP, "scripts/manual")).stdout
 

@@ -106,14 +106,4 @@ def what_is_no_recording_is_status_2():
     check("cannot open" in one_line(verify("/nonexistent", 2)[1]), "no directory")
 
 
-@test
-def usage():
-    text = run(REPRISE, "verify", "--help").stdout
-    check(text.startswith("usage: reprise verify ") and "exit status" in text, text)
-    check(all(len(line) <= 79 for line in text.splitlines()), "a line is too long")
-    for args, word in (([], "which recording"), (["x", "y"], "'y'"), (["--yaml", "x"], "--yaml")):
-        done = run(REPRISE, "verify", *args, status=2)
-        check(word in one_line(done.stderr) and done.stdout == "", done.stderr)
-
-
 main()
