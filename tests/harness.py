@@ -153,28 +153,44 @@ class Qmp:
         # Two: what was read ahead is lost when the same one is written to.
         self.stream = self.socket.makefile("r", encoding="utf-8")
         self.commands = self.socket.makefile("w", encoding="utf-8")
-        self.events = []
-        self.greeting = json.loads(self.stream.readline())
+        self.events = []            # that came and were not taken yet
+        self.n_sent = 0
+        self.greeting = self._read()
         self("qmp_capabilities")
+
+    def _read(self):
+        """The next message; an event is kept."""
+        line = self.stream.readline()
+        if not line:
+            raise ConnectionResetError("QEMU has closed its QMP connection")
+        message = json.loads(line)
+        if "event" in message:
+            self.events.append(message)
+        return message
 
     def __call__(self, command, **arguments):
         """The whole answer: {"return": ...} or {"error": ...}."""
-        json.dump({"execute": command, "arguments": arguments}, self.commands)
+        self.n_sent += 1
+        json.dump({"execute": command, "arguments": arguments, "id": self.n_sent}, self.commands)
         self.commands.flush()
         while True:
-            answer = json.loads(self.stream.readline())
-            if "event" not in answer:
+            answer = self._read()
+            # And not the one to somebody else, who is gone.
+            if "event" not in answer and answer.pop("id", None) == self.n_sent:
                 return answer
-            self.events.append(answer)
+
+    def named(self, name):
+        """Of events that came and were not taken, the data."""
+        return [event.get("data") for event in self.events if event["event"] == name]
 
     def event(self, name):
-        """The data of the next event of this name."""
+        """The data of the first event of this name, which is waited for and taken."""
         while True:
-            while self.events:
-                event = self.events.pop(0)
+            for event in self.events:
                 if event["event"] == name:
+                    self.events.remove(event)
                     return event.get("data")
-            self.events.append(json.loads(self.stream.readline()))
+            self._read()
 
     def close(self):
         self.commands.close()

@@ -1,14 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A guest that runs and is not recorded, and a QMP connection that keeps events."""
+"""A guest that runs and is not recorded."""
 
 import contextlib
-import json
 import os
 import subprocess
-import time
 
 import recording
-from harness import Qmp, check
 from recording import need, stock_command, wait_for_console
 
 BUSY = "while :; do date; done"
@@ -33,36 +30,6 @@ def guest(run_this=BUSY):
         process.stderr.close()
         with contextlib.suppress(FileNotFoundError):
             os.unlink(SOCKET)
-
-
-class Listener(Qmp):
-    """Keeps the events that come."""
-
-    def __call__(self, command, **arguments):
-        self.n_sent = getattr(self, "n_sent", 0) + 1
-        json.dump({"execute": command, "arguments": arguments, "id": self.n_sent}, self.commands)
-        self.commands.flush()
-        while True:
-            message = json.loads(self.stream.readline())
-            if "event" in message:
-                self.events.append(message)
-            elif message.pop("id", None) == self.n_sent:    # and not somebody else's, who is gone
-                return message
-
-    def named(self, name):
-        return [event["data"] for event in self.events if event["event"] == name]
-
-    def wait_for(self, name):
-        """The data of the first one, which is taken."""
-        deadline = time.monotonic() + PATIENCE_S
-        while True:
-            for event in self.events:
-                if event["event"] == name:
-                    self.events.remove(event)
-                    return event["data"]
-            check(time.monotonic() < deadline, f"no {name} in {self.events}")
-            self("query-status")
-            time.sleep(0.02)
 
 
 def status(qmp):

@@ -6,9 +6,9 @@ import re
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-from harness import check, test
+from harness import Qmp, check, test
 from recording import main, place, replay
-from running import SOCKET, Listener, guest, status
+from running import SOCKET, guest, status
 
 
 def hmp(qmp, line):
@@ -19,7 +19,7 @@ def hmp(qmp, line):
 def the_human_monitor_has_the_same_commands():
     directory = place("human")
     with guest() as process:
-        qmp = Listener(SOCKET, process)
+        qmp = Qmp(SOCKET, process)
         check(hmp(qmp, "info recorder") == "reprise: nothing is recorded or replayed\r\n",
               hmp(qmp, "info recorder"))
         for line in ("recorder_stop", "recorder_checkpoint"):
@@ -35,7 +35,7 @@ def the_human_monitor_has_the_same_commands():
                         r"limit 3600 s\r\n", text), text)
         check(re.search(r"\r\n +1  \w+ +\d+ ", text), text)
         check(hmp(qmp, "recorder_checkpoint") == "checkpoint-1\r\n", "checkpoint")
-        check(qmp.wait_for("RECORDER_CHECKPOINT")["name"] == "checkpoint-1", "it is not on disk")
+        check(qmp.event("RECORDER_CHECKPOINT")["name"] == "checkpoint-1", "it is not on disk")
         check(hmp(qmp, "recorder_stop -p") == "", "stop")
         check(not qmp("query-status")["return"]["running"], "it was not paused")
         text = hmp(qmp, "info recorder")

@@ -11,9 +11,9 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
 import harness
 import recording
-from harness import Qemu, check, info, need_root, run, test
+from harness import Qemu, Qmp, check, info, need_root, run, test
 from recording import TOP, copy_of_hello, hello, main, place, replay
-from running import PATIENCE_S, SOCKET, Listener, guest, status
+from running import PATIENCE_S, SOCKET, guest, status
 
 
 # --- limits and events ----------------------------------------------------------------
@@ -22,14 +22,14 @@ from running import PATIENCE_S, SOCKET, Listener, guest, status
 def a_recording_ends_at_its_time_limit():
     directory = place("seconds")
     with guest() as process:
-        qmp = Listener(SOCKET, process)
+        qmp = Qmp(SOCKET, process)
         check(qmp("recorder-start", directory=directory, **{"max-seconds": 1.5}) == {"return": {}},
               "start")
-        check(qmp.wait_for("RECORDER_STARTED") == {"directory": directory}, "another one")
+        check(qmp.event("RECORDER_STARTED") == {"directory": directory}, "another one")
         shown = status(qmp)
         check(shown["max-seconds"] == 1.5 and "max-bytes" not in shown, shown)
         check("last-recording" not in shown, shown)
-        ended = qmp.wait_for("RECORDER_STOPPED")
+        ended = qmp.event("RECORDER_STOPPED")
         check(ended == {"directory": directory, "complete": True, "reason": "max-seconds"}, ended)
         check(qmp("query-status")["return"]["running"], "the guest does not go on")
         check(status(qmp)["last-recording"] == ended, status(qmp))
@@ -44,14 +44,14 @@ def a_recording_ends_at_its_size_limit():
     """Every 100 steps are logged, so that it grows."""
     directory, limit = place("bytes"), 30 << 20
     with guest() as process:
-        qmp = Listener(SOCKET, process)
+        qmp = Qmp(SOCKET, process)
         check(qmp("recorder-start", directory=directory,
                   **{"max-bytes": limit, "digest-interval": 100}) == {"return": {}}, "start")
         seen = []
         while (shown := status(qmp))["state"] == "recording":
             seen.append(shown)
             time.sleep(0.05)
-        ended = qmp.wait_for("RECORDER_STOPPED")
+        ended = qmp.event("RECORDER_STOPPED")
         check(ended["reason"] == "max-bytes" and ended["complete"], ended)
         qmp.close()
     check(any(shown["rate"] > 100000 for shown in seen), [shown["rate"] for shown in seen])
@@ -68,11 +68,11 @@ def a_recording_ends_at_its_size_limit():
 def the_limit_of_a_paused_guest_leaves_it_paused():
     directory = place("paused")
     with guest() as process:
-        qmp = Listener(SOCKET, process)
+        qmp = Qmp(SOCKET, process)
         check(qmp("recorder-start", directory=directory, **{"max-seconds": 1}) == {"return": {}},
               "start")
         qmp("stop")
-        ended = qmp.wait_for("RECORDER_STOPPED")
+        ended = qmp.event("RECORDER_STOPPED")
         check(ended["reason"] == "max-seconds" and ended["complete"], ended)
         check(not qmp("query-status")["return"]["running"], "it runs")
         qmp.close()
@@ -97,13 +97,13 @@ def low_disk_space_is_told_once():
     harness.after_test(run, "umount", disk)
     directory = os.path.join(disk, "recording")
     with guest() as process:
-        qmp = Listener(SOCKET, process)
+        qmp = Qmp(SOCKET, process)
         check(qmp("recorder-start", directory=directory, **{"digest-interval": 1}) == {"return": {}},
               "start")
-        low = qmp.wait_for("RECORDER_LOW_DISK_SPACE")
+        low = qmp.event("RECORDER_LOW_DISK_SPACE")
         check(low["directory"] == directory and 0 <= low["free-bytes"] < low["threshold"], low)
         check(low["threshold"] == (64 << 20) // 100 * 5, low)
-        ended = qmp.wait_for("RECORDER_STOPPED")
+        ended = qmp.event("RECORDER_STOPPED")
         check(not ended["complete"] and "No space left" in ended["reason"], ended)
         check(status(qmp)["last-recording"] == ended, status(qmp))
         check(not qmp.named("RECORDER_LOW_DISK_SPACE"), "told again")
@@ -116,7 +116,7 @@ def replayed(directory, *options):
     """A replay's events, and what query-recorder said meanwhile."""
     path = os.path.join(TOP, "replay.qmp")
     process = recording.start("replay", directory, "--qmp", path, "--pause-at-end", *options)
-    qmp = Listener(path, process)
+    qmp = Qmp(path, process)
     shown, deadline = [], time.monotonic() + PATIENCE_S
     while not qmp.named("RECORDER_REPLAYED"):
         now = status(qmp)
@@ -173,11 +173,11 @@ def clients_that_hang_up_do_no_harm():
     start = json.dumps({"execute": "recorder-start", "arguments": {"directory": directory}})
     with guest() as process:
         send_and_hang_up(start[:40])
-        qmp = Listener(SOCKET, process)
+        qmp = Qmp(SOCKET, process)
         check(status(qmp)["state"] == "off", "half a command was done")
         qmp.close()
         send_and_hang_up(start)
-        qmp = Listener(SOCKET, process)
+        qmp = Qmp(SOCKET, process)
         deadline = time.monotonic() + PATIENCE_S
         # It may be that QEMU noticed first that nobody is there.
         if status(qmp)["state"] == "off":
@@ -186,11 +186,11 @@ def clients_that_hang_up_do_no_harm():
         for _ in range(20):
             send_and_hang_up('{"execute": "query-recorder"}' * 3)
         send_and_hang_up('{"execute": "recorder-stop"')
-        qmp = Listener(SOCKET, process)
+        qmp = Qmp(SOCKET, process)
         check(status(qmp)["state"] == "recording", status(qmp))
         qmp.close()
         send_and_hang_up('{"execute": "recorder-stop"}')
-        qmp = Listener(SOCKET, process)
+        qmp = Qmp(SOCKET, process)
         if status(qmp)["state"] == "recording":
             qmp("recorder-stop")
         check(status(qmp)["last-recording"]["complete"], status(qmp))

@@ -11,17 +11,13 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
 from harness import Qemu, Qmp, check, emulator_of, test, test_each
 from recording import TOP, end, main, need, place, start, wait_for_console
+from running import BUSY, status
 
 STATES = {"running", "safe", "waiting", "halted", "finished"}
-BUSY = "while :; do date; done"
 
 
 def socket():
     return os.path.join(TOP, "qmp")
-
-
-def status(qmp):
-    return qmp("query-recorder")["return"]
 
 
 def counters(members):
