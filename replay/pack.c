@@ -14,6 +14,7 @@
 
 #include "hw/recorder/crc32c.h"
 #include "hw/recorder/manifest.h"
+#include "hw/recorder/write-all.h"
 #include "pack-format.h"
 #include "repair.h"
 
@@ -80,8 +81,6 @@ static int by_name(gconstpointer a, gconstpointer b)
 
 static bool put(Packer *packer, const void *bytes, size_t n, GError **error)
 {
-    const uint8_t *p = bytes;
-
     if (*packer->stop) {
         g_set_error(error, PACK_ERROR, PACK_ERROR_STOPPED, "stopped; %s was removed",
                     packer->path);
@@ -89,16 +88,7 @@ static bool put(Packer *packer, const void *bytes, size_t n, GError **error)
     }
     packer->crc = crc32c(packer->crc, bytes, n);
     packer->bytes += n;
-    while (n > 0) {
-        ssize_t written = write(packer->fd, p, n);
-
-        if (written < 0 && errno != EINTR) {
-            return io_error(error, "write", packer->path);
-        }
-        p += MAX(written, 0);
-        n -= MAX(written, 0);
-    }
-    return true;
+    return write_all(packer->fd, bytes, n) || io_error(error, "write", packer->path);
 }
 
 static bool put_header(Packer *packer, const char *name, uint64_t size, GError **error)

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "hw/recorder/crc32c.h"
+#include "hw/recorder/write-all.h"
 #include "parallel.h"
 #include "ram-image-format.h"
 #include "zero-page.h"
@@ -100,21 +101,7 @@ void ram_image_writer_free(RamImageWriter *writer)
 /* 0, or the errno. */
 static int write_at(int fd, const void *bytes, size_t n, uint64_t offset)
 {
-    const uint8_t *p = bytes;
-
-    while (n > 0) {
-        ssize_t written = pwrite(fd, p, n, offset);
-
-        if (written < 0 && errno != EINTR) {
-            return errno;
-        }
-        if (written > 0) {
-            p += written;
-            n -= written;
-            offset += written;
-        }
-    }
-    return 0;
+    return write_all_at(fd, bytes, n, offset) ? 0 : errno;
 }
 
 static void write_chunk(RamImageWriter *writer, Scratch *scratch, size_t length)

@@ -27,6 +27,7 @@
 
 #include "cut.h"
 #include "hw/recorder/log-block.h"
+#include "hw/recorder/write-all.h"
 #include "verify.h"
 
 G_DEFINE_QUARK(repair-error-quark, repair_error)
@@ -270,13 +271,8 @@ static bool copy_bytes(int from, const char *from_path, int to, const char *to_p
             return io_error(error, "read", from_path);
         }
         n -= got;
-        for (ssize_t done = 0; done < got; ) {
-            ssize_t written = write(to, piece + done, got - done);
-
-            if (written < 0 && errno != EINTR) {
-                return io_error(error, "write", to_path);
-            }
-            done += MAX(written, 0);
+        if (!write_all(to, piece, got)) {
+            return io_error(error, "write", to_path);
         }
     }
     return true;

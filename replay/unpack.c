@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "hw/recorder/crc32c.h"
+#include "hw/recorder/write-all.h"
 #include "pack-format.h"
 
 #define PIECE (1u << 20)
@@ -111,13 +112,8 @@ static bool copy_content(Unpacker *unpacker, int fd, const char *path, uint64_t 
             return false;
         }
         left -= n;
-        for (size_t done = 0; done < n; ) {
-            ssize_t written = write(fd, unpacker->piece + done, n - done);
-
-            if (written < 0 && errno != EINTR) {
-                return io_error(error, "write", path);
-            }
-            done += MAX(written, 0);
+        if (!write_all(fd, unpacker->piece, n)) {
+            return io_error(error, "write", path);
         }
     }
     return true;

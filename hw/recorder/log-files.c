@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "log-files.h"
+#include "write-all.h"
 
 typedef struct LogFile {
     int fd;                     /* -1: none */
@@ -37,28 +38,9 @@ static bool fail(LogFiles *files, const LogFile *file, const char *what, int fai
     return false;
 }
 
-/* 0 or an errno. */
-static int write_all(int fd, const uint8_t *bytes, size_t n)
-{
-    while (n > 0) {
-        ssize_t done = write(fd, bytes, n);
-
-        if (done > 0) {
-            bytes += done;
-            n -= done;
-        } else if (done == 0) {
-            return EIO;
-        } else if (errno != EINTR) {
-            return errno;
-        }
-    }
-    return 0;
-}
-
 static bool create(LogFiles *files, LogFile *file, const LogFileHeader *header, GError **error)
 {
     uint8_t bytes[LOG_FILE_HEADER_BYTES];
-    int failure;
 
     file->name = log_file_name(header->n_vcpus, header->stream, header->substream);
     file->fd = openat(files->directory_fd, file->name,
@@ -67,9 +49,8 @@ static bool create(LogFiles *files, LogFile *file, const LogFileHeader *header, 
         return fail(files, file, "create", errno, error);
     }
     log_file_header_put(header, bytes);
-    failure = write_all(file->fd, bytes, sizeof(bytes));
     file->size = sizeof(bytes);
-    return failure ? fail(files, file, "write", failure, error) : true;
+    return write_all(file->fd, bytes, sizeof(bytes)) || fail(files, file, "write", errno, error);
 }
 
 static bool create_all(LogFiles *files, unsigned n_vcpus, GError **error)
@@ -122,10 +103,9 @@ bool log_files_append(LogFiles *files, unsigned stream, LogSubstream substream,
                       const void *bytes, size_t n, GError **error)
 {
     LogFile *file = &files->file[stream * LOG_SUBSTREAMS + substream];
-    int failure = write_all(file->fd, bytes, n);
 
     file->size += n;
-    return failure ? fail(files, file, "write", failure, error) : true;
+    return write_all(file->fd, bytes, n) || fail(files, file, "write", errno, error);
 }
 
 uint64_t log_files_size(const LogFiles *files, unsigned stream, LogSubstream substream)
@@ -152,8 +132,8 @@ bool log_files_drop(LogFiles *files, unsigned stream, LogSubstream substream, ui
         return true;            /* it would take more than it gives */
     }
     log_dropped_put(stream, substream, sequence, start, dropped, block);
-    if (pwrite(file->fd, block, sizeof(block), LOG_FILE_HEADER_BYTES) != sizeof(block)) {
-        return fail(files, file, "write", errno ? errno : EIO, error);
+    if (!write_all_at(file->fd, block, sizeof(block), LOG_FILE_HEADER_BYTES)) {
+        return fail(files, file, "write", errno, error);
     }
     if (!punch(files, file, rest, dropped->offset, error)) {
         return false;

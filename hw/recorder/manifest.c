@@ -15,6 +15,7 @@
 #include "crc32c.h"
 #include "log-format.h"
 #include "version.h"
+#include "write-all.h"
 
 G_DEFINE_QUARK(manifest-error-quark, manifest_error)
 
@@ -142,20 +143,6 @@ static char *manifest_format(const Manifest *manifest, size_t *length)
                                (const char *const *)manifest->checkpoints->pdata,
                                manifest->checkpoints->len);
     return add_sum(g_key_file_to_data(keys, NULL, NULL), length);
-}
-
-static bool write_all(int fd, const char *bytes, size_t n)
-{
-    while (n > 0) {
-        ssize_t written = write(fd, bytes, n);
-
-        if (written < 0 && errno != EINTR) {
-            return false;
-        }
-        bytes += MAX(written, 0);
-        n -= MAX(written, 0);
-    }
-    return true;
 }
 
 /* A rename is there after a crash only when its directory was synced. */

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "crc32c.h"
+#include "write-all.h"
 
 #define SUM_KEY     "crc32c="
 #define SUM_LINE    (strlen(SUM_KEY) + 8 + 1)
@@ -37,19 +38,6 @@ static void add_sum(GString *text)
 
 /* --- writing ---------------------------------------------------------------- */
 
-static bool write_all(int fd, const GString *text)
-{
-    for (size_t done = 0; done < text->len;) {
-        ssize_t n = write(fd, text->str + done, text->len - done);
-
-        if (n < 0 && errno != EINTR) {
-            return false;
-        }
-        done += MAX(n, 0);
-    }
-    return true;
-}
-
 bool summed_text_create(const char *path, GString *text, bool sync, GError **error)
 {
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
@@ -59,7 +47,7 @@ bool summed_text_create(const char *path, GString *text, bool sync, GError **err
         return io_error(error, "create", path);
     }
     add_sum(text);
-    ok = (write_all(fd, text) && (!sync || fsync(fd) == 0)) || io_error(error, "write", path);
+    ok = (write_all(fd, text->str, text->len) && (!sync || fsync(fd) == 0)) || io_error(error, "write", path);
     if (close(fd) < 0 && ok) {
         ok = io_error(error, "write", path);
     }

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Writing all of something: a write may be interrupted, or do a part.  Any thread.
+ */
+#ifndef RECORDER_WRITE_ALL_H
+#define RECORDER_WRITE_ALL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* False, and errno, if it cannot be done; some of it may have been. */
+bool write_all(int fd, const void *bytes, size_t n);
+bool write_all_at(int fd, const void *bytes, size_t n, uint64_t offset);
+
+#endif
