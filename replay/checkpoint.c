@@ -222,13 +222,12 @@ static bool make_directory(const char *directory, Error **errp)
     return true;
 }
 
-RamImageWriter *checkpoint_save(const char *directory, Error **errp)
+static RamImageWriter *save_all(const char *directory, Error **errp)
 {
     static const char *const names[] = { CHECKPOINT_CPUS, CHECKPOINT_DEVICES, NULL };
     uint64_t n_changed;
 
-    if (!make_directory(directory, errp) ||
-        !with_file(directory, CHECKPOINT_CPUS, true, save_cpus, errp) ||
+    if (!with_file(directory, CHECKPOINT_CPUS, true, save_cpus, errp) ||
         !with_file(directory, CHECKPOINT_DEVICES, true, qemu_save_device_state, errp) ||
         !save_sums(directory, names, errp)) {
         return NULL;
@@ -237,20 +236,44 @@ RamImageWriter *checkpoint_save(const char *directory, Error **errp)
     return save_ram(directory, NULL, errp);
 }
 
-RamImageWriter *checkpoint_save_changes(const char *directory, uint64_t *bytes, Error **errp)
+static RamImageWriter *save_changes(const char *directory, uint64_t *bytes, Error **errp)
 {
     static const char *const names[] = { CHECKPOINT_CPUS, NULL };
     g_autofree uint64_t *changed = NULL;
     uint64_t n_changed;
 
-    if (!make_directory(directory, errp) ||
-        !with_file(directory, CHECKPOINT_CPUS, true, save_cpus, errp) ||
+    if (!with_file(directory, CHECKPOINT_CPUS, true, save_cpus, errp) ||
         !save_sums(directory, names, errp)) {
         return NULL;
     }
     changed = take_changes(&n_changed);
     *bytes = n_changed * RAM_IMAGE_PAGE;
     return save_ram(directory, changed, errp);
+}
+
+/* @changed_bytes: NULL for all of memory.  A directory that exists is left alone. */
+static RamImageWriter *save_or_remove(const char *directory, uint64_t *changed_bytes, Error **errp)
+{
+    RamImageWriter *ram;
+
+    if (!make_directory(directory, errp)) {
+        return NULL;
+    }
+    ram = changed_bytes ? save_changes(directory, changed_bytes, errp) : save_all(directory, errp);
+    if (!ram) {
+        checkpoint_remove(directory);
+    }
+    return ram;
+}
+
+RamImageWriter *checkpoint_save(const char *directory, Error **errp)
+{
+    return save_or_remove(directory, NULL, errp);
+}
+
+RamImageWriter *checkpoint_save_changes(const char *directory, uint64_t *bytes, Error **errp)
+{
+    return save_or_remove(directory, bytes, errp);
 }
 
 bool checkpoint_load(const char *recording, char *const *names, unsigned number, Error **errp)

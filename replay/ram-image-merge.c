@@ -56,6 +56,7 @@ static bool save(const Memory *memory, const char *path, GError **error)
     if (rename(new, path) < 0) {
         g_set_error(error, RAM_IMAGE_ERROR, RAM_IMAGE_ERROR_IO, "cannot rename %s: %s", new,
                     g_strerror(errno));
+        remove(new);
         return false;
     }
     return true;

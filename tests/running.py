@@ -14,13 +14,14 @@ PATIENCE_S = 60
 
 
 @contextlib.contextmanager
-def guest(run_this=BUSY):
+def guest(run_this=BUSY, env=None):
     """The stock guest, busy, with a QMP socket for anybody."""
     need("aarch64")
     command = stock_command(run_this, smp=2, boot=("--mem", "128"))
     with open(recording.CONSOLE, "wb") as console:
         process = subprocess.Popen([*command, "-qmp", f"unix:{SOCKET},server=on,wait=off"],
-                                   stdin=subprocess.DEVNULL, stdout=console, stderr=subprocess.PIPE)
+                                   stdin=subprocess.DEVNULL, stdout=console, stderr=subprocess.PIPE,
+                                   env=env)
     try:
         wait_for_console(b"reprise: begin", process)
         yield process

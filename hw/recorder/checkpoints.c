@@ -189,12 +189,20 @@ static bool drop_what_is_old(GError **error)
 
 /* --- the thread: one more --------------------------------------------------------- */
 
-static bool finish(Pending *pending, GError **error)
+static bool complete(Pending *pending, GError **error)
 {
     g_autofree char *place = g_build_filename(pending->directory, PLACE_FILE, NULL);
 
-    if (!log_places_wait(pending->place->logs, error) || !ram_image_close(pending->ram, error) ||
-        !place_save(pending->place, place, error)) {
+    return log_places_wait(pending->place->logs, error) && ram_image_close(pending->ram, error) &&
+           place_save(pending->place, place, error);
+}
+
+/* From the moment on at which the manifest names it, it stays. */
+static bool finish(Pending *pending, GError **error)
+{
+    if (!complete(pending, error)) {
+        g_clear_pointer(&pending->ram, ram_image_writer_free);
+        checkpoint_remove(pending->directory);
         return false;
     }
     manifest_add_checkpoint(checkpoints.manifest, pending->name);
@@ -311,6 +319,10 @@ char *recorder_checkpoint(Error **errp)
     if (!checkpoints.recording) {
         error_setg(errp, recorder_recording() ? "the first checkpoint is still being written"
                                               : "nothing is being recorded");
+        return NULL;
+    }
+    if (recorder_failure()) {
+        error_setg(errp, "the recording ends: %s", recorder_failure());
         return NULL;
     }
     if (checkpoints.pending) {

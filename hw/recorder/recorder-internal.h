@@ -225,6 +225,8 @@ void recorder_trigger_console(hwaddr address, uint64_t value);
 
 /* session.c */
 void recorder_fail(const char *format, ...) G_GNUC_PRINTF(1, 2);
+/* Why the recording is about to end; NULL: it is not.  Main thread. */
+const char *recorder_failure(void);
 
 /* recorder-status.c: SIGUSR1 shows what goes on, from now on or no more. */
 void recorder_listen_to_signal(bool listen);

@@ -606,10 +606,20 @@ void recorder_stop_because(const char *reason)
     }
 }
 
-/* A vCPU found that the recording cannot go on: end it, the guest goes on. */
+/*
+ * Somebody found that the recording cannot go on: end it, the guest goes on.  If it has ended
+ * meanwhile, there may be another one, which has nothing to do with it.
+ */
 static void end_after_failure(void *opaque)
 {
-    recorder_stop_because("stopped");
+    if (recorder_failure()) {
+        recorder_stop_because("stopped");
+    }
+}
+
+const char *recorder_failure(void)
+{
+    return qatomic_read(&session.failure);
 }
 
 void recorder_fail(const char *format, ...)

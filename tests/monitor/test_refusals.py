@@ -6,7 +6,7 @@ import shutil
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-from harness import BUILD, Qemu, check, one_line, run, test, test_each
+from harness import check, one_line, run, test, test_each
 from recording import (REPRISE, TOP, change_manifest, copy_of_hello, main, need, place, record,
                        replay)
 
@@ -72,26 +72,6 @@ def cannot_record_to():
         _, line = record(where, *QEMU, *CPU, status=2)
         check(word in line, line)
     check(os.listdir(full) == ["something"], "it was touched")
-
-
-@test
-def a_disk_that_fails_at_the_last_moment_leaves_the_guest_unharmed():
-    """The checkpoint is synced while the guest runs on already."""
-    need("aarch64")
-    directory = place("unsynced")
-    os.environ["LD_PRELOAD"] = os.path.join(BUILD, "core/tests/unit/failing-sync.so")
-    try:
-        qemu = Qemu("aarch64", "-cpu", "cortex-a72,pmu=off")
-    finally:
-        del os.environ["LD_PRELOAD"]
-    with qemu:
-        check(qemu.qmp("cont") == {"return": {}}, "cont")
-        for _ in range(2):
-            answer = qemu.qmp("recorder-start", directory=directory)
-            check("Input/output error" in answer["error"]["desc"], answer)
-            check(os.listdir(directory) == [], os.listdir(directory))
-            check(qemu.qmp("query-recorder")["return"]["state"] == "off", "it records")
-            check(qemu.qmp("query-status")["return"]["running"], "it does not run")
 
 
 # --- what cannot be replayed ------------------------------------------------------------

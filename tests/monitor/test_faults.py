@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Disks that fail.
+
+The guest goes on, whatever happens.  A recording that cannot start leaves nothing behind; one that
+cannot go on ends and says why, and what is on disk replays.
+"""
+
+import os
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
+import recording
+from faults import failing_env, let_fail, let_work
+from harness import Qmp, after_test, check, one_line, run, test
+from recording import REPRISE, end, main, place, replay
+from running import SOCKET, guest, status
+
+EIO = "Input/output error"
+OFTEN = {"digest-interval": 1000}               # so that logs grow
+CHECKPOINTS = {"checkpoint-interval": 0.3}
+FLIGHT = {"keep-seconds": 1, "checkpoint-interval": 0.3}
+# Writes much to memory, so that there is soon something that a flight recorder can drop.
+RUN = "dd if=/dev/urandom of=/run/a bs=64k count=128; while :; do cp /run/a /run/b; done"
+
+
+def is_unharmed(qmp):
+    check(status(qmp)["state"] == "off", status(qmp))
+    check(qmp("query-status")["return"]["running"], "the guest does not go on")
+
+
+def ends_early(qmp, directory):
+    """Waits for it; the reason."""
+    ended = qmp.event("RECORDER_STOPPED")
+    let_work()
+    check(ended["directory"] == directory and not ended["complete"], ended)
+    check(status(qmp)["last-recording"] == ended, status(qmp))
+    is_unharmed(qmp)
+    return one_line(ended["reason"])
+
+
+def checkpoints_of(directory):
+    with open(os.path.join(directory, "manifest")) as file:
+        names = next(line for line in file if line.startswith("names="))
+    return names.strip().partition("=")[2].strip(";").split(";")
+
+
+def is_sound(directory, *more):
+    """What is there can be replayed, and there is no @more than that; what replay says."""
+    run(REPRISE, "verify", directory)
+    named = checkpoints_of(directory)
+    said = replay(directory, "--from", str(len(named) - 1))[1]
+    check("the recording is not complete" in said, said)
+    left = {name for name in os.listdir(directory) if name.startswith("checkpoint-")}
+    check(left == set(named) | set(more), f"{left} are there, {named} are named")
+    for folder, _, files in os.walk(directory):
+        check(not any(name.endswith(".new") for name in files), f"{folder}: {files}")
+    return said
+
+
+# --- the start --------------------------------------------------------------------------
+
+START = [
+    ("write", 0, "*/checkpoint-0/cpus"), ("write", 1000, "*/checkpoint-0/cpus"),
+    ("write", 0, "*/checkpoint-0/devices"), ("write", 10, "*/checkpoint-0/sums"),
+    ("pwrite", 0, "*/checkpoint-0/ram"), ("pwrite", 1000000, "*/checkpoint-0/ram"),
+    ("fsync", 1, "*/checkpoint-0/ram"),
+    ("write", 0, "*/vcpu-0.order"), ("write", 31, "*/dma.order"),
+    ("write", 0, "*/manifest.new"), ("write", 100, "*/manifest.new"), ("fsync", 0, "*/manifest.new"),
+    ("rename", 0, "*manifest"),
+]
+
+
+@test
+def a_disk_that_fails_at_the_start_leaves_the_directory_as_it_was():
+    directory = place("start")
+    with guest(env=failing_env()) as process:
+        qmp = Qmp(SOCKET, process)
+        for what, count, pattern in START:
+            let_fail(what, count, pattern)
+            answer = qmp("recorder-start", directory=directory)
+            let_work()
+            line = one_line(answer.get("error", {}).get("desc", str(answer)))
+            check(EIO in line and pattern.strip("*") in line, f"{what} {count} {pattern}: {line}")
+            check(os.listdir(directory) == [], f"{pattern}: {os.listdir(directory)}")
+            is_unharmed(qmp)
+        check(not qmp.named("RECORDER_STARTED"), "it said that it had started")
+        check(qmp("recorder-start", directory=directory) == {"return": {}}, "start")
+        check(qmp("recorder-stop") == {"return": {}}, "stop")
+        check(status(qmp)["last-recording"]["complete"], status(qmp))
+        qmp.close()
+    check("replayed identically" in replay(directory)[1], "replay")
+
+
+@test
+def the_tool_says_that_the_disk_failed_at_the_start():
+    directory = place("start-tool")
+    let_fail("pwrite", 1000000, "*/checkpoint-0/ram")
+    after_test(let_work)
+    process = recording.start("record", "-o", directory, "--run", "true", env=failing_env())
+    line = one_line(end(process, 2))
+    check(EIO in line and f"{directory}/checkpoint-0/ram" in line, line)
+    check(os.listdir(directory) == [], os.listdir(directory))
+
+
+# --- later ---------------------------------------------------------------------------------
+
+LATER = {
+    "an order log": ("write", 100000, "*/vcpu-1.order", OFTEN),
+    "a data log": ("write", 3000, "*/vcpu-0.data", {}),
+    "registers": ("write", 0, "*/checkpoint-2/cpus", CHECKPOINTS),
+    "sums": ("write", 10, "*/checkpoint-2/sums", CHECKPOINTS),
+    "memory": ("pwrite", 50000, "*/checkpoint-2/ram", CHECKPOINTS),
+    "the end of memory": ("fsync", 1, "*/checkpoint-2/ram", CHECKPOINTS),
+    "a place": ("write", 100, "*/checkpoint-2/place", CHECKPOINTS),
+    "the manifest": ("write", 600, "*/manifest.new", CHECKPOINTS),
+    "a merge": ("pwrite", 1000000, "*/ram.new", FLIGHT),
+    "the end of a merge": ("rename", 0, "*/ram", FLIGHT),
+    "the start of a log": ("pwrite", 0, "*/vcpu-1.order", FLIGHT),
+    "a hole": ("fallocate", 1, "*/vcpu-0.order", FLIGHT),
+}
+
+
+def name_of(what):
+    return what.replace(" ", "-")
+
+
+@test
+def a_disk_that_fails_later_ends_the_recording():
+    """What was written before is sound, and nothing else is left."""
+    with guest(RUN, env=failing_env()) as process:
+        qmp = Qmp(SOCKET, process)
+        for what, (function, count, pattern, options) in LATER.items():
+            directory = place(name_of(what))
+            let_fail(function, count, pattern)
+            answer = qmp("recorder-start", directory=directory, **options)
+            check(answer == {"return": {}}, f"{what}: {answer}")
+            reason = ends_early(qmp, directory)
+            check(EIO in reason and os.path.basename(pattern) in reason, f"{what}: {reason}")
+        qmp.close()
+    for what in LATER:
+        # A checkpoint is complete before the manifest names it.
+        is_sound(os.path.join(recording.TOP, name_of(what)),
+                 *(["checkpoint-1"] if what == "the manifest" else []))
+
+
+AT_THE_END = {
+    "the last block": ("write", 33, "*/dma.order"),
+    "a log's sync": ("fsync", 0, "*/vcpu-1.data"),
+    "the last manifest": ("write", 100, "*/manifest.new"),
+}
+
+
+@test
+def a_disk_that_fails_at_the_end_is_told():
+    """It may be that only the manifest does not say so."""
+    with guest(env=failing_env()) as process:
+        qmp = Qmp(SOCKET, process)
+        for what, rule in AT_THE_END.items():
+            directory = place(name_of(what))
+            check(qmp("recorder-start", directory=directory) == {"return": {}}, what)
+            let_fail(*rule)
+            check(qmp("recorder-stop") == {"return": {}}, what)
+            reason = ends_early(qmp, directory)
+            check(EIO in reason and os.path.basename(rule[2]) in reason, f"{what}: {reason}")
+        qmp.close()
+    for what in AT_THE_END:
+        is_sound(os.path.join(recording.TOP, name_of(what)))
+
+
+@test
+def the_tool_says_that_the_disk_failed():
+    for rule in (("write", 20000, "*/vcpu-0.order"), ("write", 1000, "*/manifest.new")):
+        directory = place("later-tool")
+        let_fail(*rule)
+        after_test(let_work)
+        process = recording.start("record", "-o", directory, "--run", "echo hello",
+                                  env=failing_env())
+        line = one_line(end(process, 1))
+        check(EIO in line and f"{directory}{rule[2][1:]}" in line, line)
+        let_work()
+        is_sound(directory)
+
+
+# --- writes in parts ----------------------------------------------------------------------
+
+@test
+def writes_that_do_a_part_make_the_same_recording():
+    """The tool copies it in parts, too."""
+    directory, copy = place("parts"), place("unpacked")
+    packed = [f"{directory}.tar", f"{copy}.tar"]
+    let_fail("short", 1, f"{recording.TOP}/*")
+    after_test(let_work)
+    process = recording.start("record", "-o", directory, "--smp", "2", "--checkpoint-interval",
+                              "0.3", "--run", "forkstorm -t 2 -n 8", env=failing_env())
+    said = one_line(end(process))
+    check("guest-shutdown" in said, said)
+    recorded = recording.console()
+    run(REPRISE, "pack", directory, packed[0], env=failing_env())
+    run(REPRISE, "unpack", packed[0], copy, env=failing_env())
+    let_work()
+    run(REPRISE, "pack", copy, packed[1])
+    run("cmp", *packed)
+    run(REPRISE, "verify", copy)
+    for arguments in ([], ["--from", "1"]):
+        shown, said = replay(copy, *arguments)
+        check("replayed identically" in said and recorded.endswith(shown), said)
+
+
+@test
+def writes_that_do_a_part_do_not_end_a_flight():
+    """Also that by which the start of a log is dropped."""
+    directory = place("flight")
+    let_fail("short", 2, f"{directory}/*")
+    after_test(let_work)
+    with guest(RUN, env=failing_env()) as process:
+        qmp = Qmp(SOCKET, process)
+        check(qmp("recorder-start", directory=directory, **FLIGHT) == {"return": {}}, "start")
+        while checkpoints_of(directory)[0] == "checkpoint-0":
+            check(status(qmp)["state"] == "recording", status(qmp))
+            time.sleep(0.1)
+        time.sleep(0.5)
+        check(qmp("recorder-stop") == {"return": {}}, "stop")
+        check(status(qmp)["last-recording"]["complete"], status(qmp))
+        qmp.close()
+    let_work()
+    run(REPRISE, "verify", directory)
+    check("replayed identically" in replay(directory)[1], "replay")
+
+
+main()
