@@ -56,6 +56,7 @@ typedef struct Kept {
 
 static struct {
     const char *recording;      /* NULL: nothing is recorded */
+    int recording_fd;
     Manifest *manifest;
     LogWriter *writer;
     unsigned n_made;
@@ -129,6 +130,13 @@ static bool is_worth_it(unsigned first)
            log_bytes_before(kept_at(first)) - log_bytes_before(kept_at(0)) > MOST_OLD_LOG_BYTES;
 }
 
+/* Of the directory that is recorded to, wherever it is by now. */
+static bool save_manifest(GError **error)
+{
+    return manifest_save_at(checkpoints.manifest, checkpoints.recording_fd, checkpoints.recording,
+                            error);
+}
+
 static bool merge(unsigned first, GError **error)
 {
     g_autoptr(GPtrArray) paths = g_ptr_array_new_with_free_func(g_free);
@@ -163,7 +171,7 @@ static bool begin_at(unsigned first, GError **error)
         return false;
     }
     g_ptr_array_remove_range(checkpoints.manifest->checkpoints, 0, first);
-    if (!manifest_save(checkpoints.manifest, checkpoints.recording, error)) {
+    if (!save_manifest(error)) {
         return false;
     }
     drop_logs(kept_at(first));
@@ -207,8 +215,7 @@ static bool finish(Pending *pending, GError **error)
     }
     manifest_add_checkpoint(checkpoints.manifest, pending->name);
     keep(pending->name, pending->made_us, g_steal_pointer(&pending->place));
-    return manifest_save(checkpoints.manifest, checkpoints.recording, error) &&
-           drop_what_is_old(error);
+    return save_manifest(error) && drop_what_is_old(error);
 }
 
 static void pending_free(Pending *pending)
@@ -275,11 +282,26 @@ static Place *where(void)
     return place;
 }
 
+/* Another directory may be where ours was. */
+static bool is_there(Error **errp)
+{
+    g_autoptr(GError) error = NULL;
+
+    if (!log_writer_check(checkpoints.writer, &error)) {
+        error_setg(errp, "%s", error->message);
+        return false;
+    }
+    return true;
+}
+
 static bool save(Pending *pending, Error **errp)
 {
     bool was_running = runstate_is_running();
     int64_t began = pending->made_us = g_get_monotonic_time();
 
+    if (!is_there(errp)) {
+        return false;
+    }
     if (was_running) {
         pause_all_vcpus();
     }
@@ -354,10 +376,11 @@ static void is_due(void *opaque)
     set_timer();
 }
 
-void recorder_checkpoints_start(const char *directory, Manifest *manifest, LogWriter *writer,
-                                double interval_s, double keep_s)
+void recorder_checkpoints_start(const char *directory, int directory_fd, Manifest *manifest,
+                                LogWriter *writer, double interval_s, double keep_s)
 {
     checkpoints.recording = directory;
+    checkpoints.recording_fd = directory_fd;
     checkpoints.manifest = manifest;
     checkpoints.writer = writer;
     checkpoints.n_made = 0;

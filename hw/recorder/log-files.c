@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * The files of a recording's logs.  Everything goes through the descriptors that
- * were opened at the start, so that a directory that is renamed does no harm.
+ * were opened at the start, so that nothing is written to another directory that
+ * takes the place of ours.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE             /* fallocate() */
@@ -29,13 +30,18 @@ struct LogFiles {
 };
 
 /* For people: "cannot write DIR/vcpu-0.order: No space left on device". */
+static bool fail_because(LogFiles *files, const LogFile *file, const char *what, int failure,
+                         const char *why, GError **error)
+{
+    g_set_error(error, G_FILE_ERROR, g_file_error_from_errno(failure), "cannot %s %s%s%s: %s",
+                what, files->directory, file ? "/" : "", file ? file->name : "", why);
+    return false;
+}
+
 static bool fail(LogFiles *files, const LogFile *file, const char *what, int failure,
                  GError **error)
 {
-    g_set_error(error, G_FILE_ERROR, g_file_error_from_errno(failure), "cannot %s %s%s%s: %s",
-                what, files->directory, file ? "/" : "", file ? file->name : "",
-                g_strerror(failure));
-    return false;
+    return fail_because(files, file, what, failure, g_strerror(failure), error);
 }
 
 static bool create(LogFiles *files, LogFile *file, const LogFileHeader *header, GError **error)
@@ -149,24 +155,48 @@ bool log_files_can_drop(LogFiles *files, GError **error)
     return punch(files, &files->file[0], 1 << 30, (1 << 30) + 4096, error);
 }
 
+/* Is it another one by now, or none?  A disk that does not answer is no reason to think so. */
+static bool directory_is_gone(LogFiles *files)
+{
+    struct stat ours, named;
+
+    if (fstat(files->directory_fd, &ours) < 0) {
+        return false;
+    }
+    if (stat(files->directory, &named) < 0) {
+        return errno == ENOENT || errno == ENOTDIR;
+    }
+    return ours.st_dev != named.st_dev || ours.st_ino != named.st_ino;
+}
+
+bool log_files_check(LogFiles *files, GError **error)
+{
+    struct stat status;
+
+    if (directory_is_gone(files)) {
+        return fail_because(files, NULL, "write", ENOENT, "it was renamed or removed", error);
+    }
+    for (unsigned i = 0; i < files->n_files; i++) {
+        const LogFile *file = &files->file[i];
+
+        if (file->fd >= 0 && fstat(file->fd, &status) == 0 && status.st_nlink == 0) {
+            return fail_because(files, file, "write", ENOENT, "it was removed", error);
+        }
+    }
+    return true;
+}
+
 bool log_files_sync(LogFiles *files, GError **error)
 {
     for (unsigned i = 0; i < files->n_files; i++) {
         const LogFile *file = &files->file[i];
-        struct stat status;
 
-        if (file->fd < 0) {
-            continue;
-        }
-        if (fsync(file->fd) < 0 || fstat(file->fd, &status) < 0) {
+        if (file->fd >= 0 && fsync(file->fd) < 0) {
             return fail(files, file, "write", errno, error);
         }
-        /* Writing to a removed file succeeds, and is of no use to anybody. */
-        if (status.st_nlink == 0) {
-            return fail(files, file, "write", ENOENT, error);
-        }
     }
-    return fsync(files->directory_fd) < 0 ? fail(files, NULL, "write", errno, error) : true;
+    return log_files_check(files, error) &&
+           (fsync(files->directory_fd) == 0 || fail(files, NULL, "write", errno, error));
 }
 
 void log_files_free(LogFiles *files)

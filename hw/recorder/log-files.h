@@ -27,6 +27,11 @@ bool log_files_drop(LogFiles *files, unsigned stream, LogSubstream substream, ui
                     Position start, const LogDropped *dropped, uint64_t *freed, GError **error);
 /* Can this file system do that? */
 bool log_files_can_drop(LogFiles *files, GError **error);
+/*
+ * Are they still where they were created?  Writing to a file that was removed succeeds, and is of
+ * no use to anybody.  Any thread.
+ */
+bool log_files_check(LogFiles *files, GError **error);
 bool log_files_sync(LogFiles *files, GError **error);
 void log_files_free(LogFiles *files);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(LogFiles, log_files_free)

@@ -207,6 +207,17 @@ static void write_block(LogOutput *output, LogBlock *block)
     __atomic_fetch_add(&output->stored, LOG_BLOCK_HEADER_BYTES + stored, __ATOMIC_RELAXED);
 }
 
+static void tick(LogOutput *output)
+{
+    GError *error = NULL;
+
+    __atomic_fetch_add(&output->tick, 1, __ATOMIC_RELAXED);
+    output->on_tick(output->opaque);
+    if (log_output_ok(output) && !log_files_check(output->files, &error)) {
+        fail(output, error);
+    }
+}
+
 static struct timespec next_tick(void)
 {
     struct timespec due;
@@ -257,8 +268,7 @@ static void *output_thread(void *opaque)
             write_block(output, block);
         }
         if (is_past(&due)) {
-            __atomic_fetch_add(&output->tick, 1, __ATOMIC_RELAXED);
-            output->on_tick(output->opaque);
+            tick(output);
             due = next_tick();
         }
 
@@ -324,6 +334,12 @@ unsigned log_output_tick(LogOutput *output)
 uint64_t log_output_stored(LogOutput *output)
 {
     return __atomic_load_n(&output->stored, __ATOMIC_RELAXED);
+}
+
+/* Descriptors and names stay the same as long as the files are there. */
+bool log_output_check(LogOutput *output, GError **error)
+{
+    return log_files_check(output->files, error);
 }
 
 bool log_output_ok(LogOutput *output)

@@ -63,6 +63,8 @@ bool log_output_start(LogOutput *output, GError **error);
 unsigned log_output_tick(LogOutput *output);
 /* How many bytes are in the files.  Any thread. */
 uint64_t log_output_stored(LogOutput *output);
+/* Are the files where they were created?  Any thread. */
+bool log_output_check(LogOutput *output, GError **error);
 /* False once writing has failed.  Any thread. */
 bool log_output_ok(LogOutput *output);
 

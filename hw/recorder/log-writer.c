@@ -381,6 +381,16 @@ uint64_t log_writer_stored(LogWriter *writer)
     return log_output_stored(writer->output);
 }
 
+bool log_writer_check(LogWriter *writer, GError **error)
+{
+    return log_output_check(writer->output, error);
+}
+
+bool log_writer_ok(LogWriter *writer)
+{
+    return log_output_ok(writer->output);
+}
+
 bool log_writer_finish(LogWriter *writer, GError **error)
 {
     for (unsigned i = 0; i < writer->n_streams && !writer->finished; i++) {

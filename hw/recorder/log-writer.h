@@ -95,6 +95,10 @@ static inline LogPlace *log_place_of(LogPlaces *places, unsigned stream, LogSubs
 void log_writer_accounts(LogWriter *writer, uint64_t bytes[LOG_ACCOUNTS]);
 /* How many bytes are in its files by now.  Any thread. */
 uint64_t log_writer_stored(LogWriter *writer);
+/* Are its files where they were created?  Looked at by itself now and then.  Any thread. */
+bool log_writer_check(LogWriter *writer, GError **error);
+/* False once writing has failed, as log_stream_boundary() tells it.  Any thread. */
+bool log_writer_ok(LogWriter *writer);
 
 /*
  * Writes everything out and syncs.  No thread uses a stream any more.  Sets

@@ -146,23 +146,17 @@ static char *manifest_format(const Manifest *manifest, size_t *length)
 }
 
 /* A rename is there after a crash only when its directory was synced. */
-static bool sync_directory(const char *directory)
+static bool replace(int directory_fd, const char *from, const char *to)
 {
-    int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    bool ok = fd >= 0 && fsync(fd) == 0;
-    int saved = errno;
-
-    if (fd >= 0) {
-        close(fd);
-    }
-    errno = saved;
-    return ok;
+    return renameat(directory_fd, from, directory_fd, to) == 0 && fsync(directory_fd) == 0;
 }
 
-bool manifest_save(const Manifest *manifest, const char *directory, GError **error)
+bool manifest_save_at(const Manifest *manifest, int directory_fd, const char *directory,
+                      GError **error)
 {
+    static const char temporary[] = MANIFEST_FILE ".new";
     g_autofree char *path = g_build_filename(directory, MANIFEST_FILE, NULL);
-    g_autofree char *temporary = g_strconcat(path, ".new", NULL);
+    g_autofree char *temporary_path = g_build_filename(directory, temporary, NULL);
     g_autofree char *text = NULL;
     size_t length;
     bool ok;
@@ -176,22 +170,36 @@ bool manifest_save(const Manifest *manifest, const char *directory, GError **err
         return manifest_invalid(error, "%zu bytes, at most %d can be loaded",
                                 length, MANIFEST_MAX_BYTES);
     }
-    fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
+    fd = openat(directory_fd, temporary, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC,
+                0666);
     if (fd < 0) {
-        return manifest_io_error(error, "create", temporary);
+        return manifest_io_error(error, "create", temporary_path);
     }
     ok = write_all(fd, text, length) && fsync(fd) == 0;
     if (!ok) {
-        manifest_io_error(error, "write", temporary);
+        manifest_io_error(error, "write", temporary_path);
     }
     if (close(fd) < 0 && ok) {
-        ok = manifest_io_error(error, "write", temporary);
+        ok = manifest_io_error(error, "write", temporary_path);
     }
-    if (ok && (rename(temporary, path) < 0 || !sync_directory(directory))) {
+    if (ok && !replace(directory_fd, temporary, MANIFEST_FILE)) {
         ok = manifest_io_error(error, "write", path);
     }
     if (!ok) {
-        unlink(temporary);
+        unlinkat(directory_fd, temporary, 0);
     }
+    return ok;
+}
+
+bool manifest_save(const Manifest *manifest, const char *directory, GError **error)
+{
+    int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    bool ok;
+
+    if (fd < 0) {
+        return manifest_io_error(error, "open", directory);
+    }
+    ok = manifest_save_at(manifest, fd, directory, error);
+    close(fd);
     return ok;
 }

@@ -77,6 +77,9 @@ void manifest_add_checkpoint(Manifest *manifest, const char *name);
  * Writes DIR/manifest.  A crash leaves the former manifest or the new one.
  */
 bool manifest_save(const Manifest *manifest, const char *directory, GError **error);
+/* The same in a directory that is open, wherever it is by now; @directory is its name for people. */
+bool manifest_save_at(const Manifest *manifest, int directory_fd, const char *directory,
+                      GError **error);
 
 /*
  * Reads DIR/manifest and trusts nothing in it.  A manifest that was loaded is

@@ -210,8 +210,8 @@ bool checkpoint_write_ram(uint64_t offset, const void *bytes, size_t n);
 char *checkpoint_ram_digest(void);
 
 /* checkpoints.c: those that are made while recording, after the first. */
-void recorder_checkpoints_start(const char *directory, Manifest *manifest, LogWriter *writer,
-                                double interval_s, double keep_s);
+void recorder_checkpoints_start(const char *directory, int directory_fd, Manifest *manifest,
+                                LogWriter *writer, double interval_s, double keep_s);
 /* Waits until the last one is on disk. */
 void recorder_checkpoints_stop(void);
 

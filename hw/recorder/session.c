@@ -28,7 +28,8 @@
 #include "replay/player.h"
 
 static struct {
-    char *directory;
+    char *directory;            /* NULL: there is no session */
+    int directory_fd;
     Manifest *manifest;
     RamImageWriter *ram;        /* of the checkpoint, until that is on disk */
     LogWriter *writer;
@@ -248,12 +249,27 @@ bool recorder_make_directory(const char *directory, Error **errp)
     return true;
 }
 
+/* It is written to even if it is renamed meanwhile, and never another one of this name. */
+static bool open_directory(const char *directory, Error **errp)
+{
+    session.directory_fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (session.directory_fd < 0) {
+        error_setg(errp, "cannot open %s: %s", directory, strerror(errno));
+        return false;
+    }
+    session.directory = g_strdup(directory);
+    return true;
+}
+
 static void session_clear(void)
 {
     g_clear_pointer(&session.ram, ram_image_writer_free);
     g_clear_pointer(&session.writer, log_writer_free);
     g_clear_pointer(&session.sphere, sphere_free);
     g_clear_pointer(&session.manifest, manifest_free);
+    if (session.directory) {
+        close(session.directory_fd);
+    }
     g_clear_pointer(&session.directory, g_free);
     g_clear_pointer(&session.failure, g_free);
 }
@@ -413,7 +429,8 @@ static gpointer bring_to_disk(gpointer opaque)
     Start *start = opaque;
 
     if (ram_image_close(session.ram, &start->failure)) {
-        manifest_save(session.manifest, session.directory, &start->failure);
+        manifest_save_at(session.manifest, session.directory_fd, session.directory,
+                         &start->failure);
     }
     aio_co_schedule(qemu_get_aio_context(), start->waiter);
     return NULL;
@@ -430,10 +447,10 @@ static void first_step(Start *start)
         error_setg(&start->error, "a recording is being made or replayed already");
         return;
     }
-    if (!can_record(&start->error) || !recorder_make_directory(start->directory, &start->error)) {
+    if (!can_record(&start->error) || !recorder_make_directory(start->directory, &start->error) ||
+        !open_directory(start->directory, &start->error)) {
         return;
     }
-    session.directory = g_strdup(start->directory);
     session.digest_interval = options->digest_interval;
     session.keep_s = options->keep_s;
     recorder_force_slow_path = options->slow_path || !tcg_has_recorder_check();
@@ -461,8 +478,9 @@ static void last_step(Start *start)
     g_thread_join(start->thread);
     g_clear_pointer(&session.ram, ram_image_writer_free);
     if (!start->failure) {
-        recorder_checkpoints_start(session.directory, session.manifest, session.writer,
-                                   checkpoint_interval(start->options), session.keep_s);
+        recorder_checkpoints_start(session.directory, session.directory_fd, session.manifest,
+                                   session.writer, checkpoint_interval(start->options),
+                                   session.keep_s);
         if (session.keep_s) {
             recorder_trigger_set(session.manifest->console_address);
         }
@@ -566,8 +584,8 @@ static void end(const char *reason)
     log_writer_finish(session.writer, &error);
     manifest->complete = !error && !session.failure;
     manifest->end_reason = g_strdup(error ? error->message : session.failure ?: reason);
-    if (!manifest_save(manifest, session.directory, error ? NULL : &error) &&
-        manifest->complete) {
+    if (!manifest_save_at(manifest, session.directory_fd, session.directory,
+                          error ? NULL : &error) && manifest->complete) {
         manifest->complete = false;
         g_free(manifest->end_reason);
         manifest->end_reason = g_strdup(error->message);

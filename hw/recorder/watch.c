@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * What is looked at now and then while a recording is made: its limits, its rate,
- * the space that is left on the disk.
+ * the space that is left on the disk, whether it can be written at all.
  *
  * A timer in the main loop, with the big lock held, ten times a second; nothing in
  * the way of vCPUs.  The log writer counts what it writes; files of checkpoints are
@@ -15,6 +15,7 @@
 
 #include "hw/recorder/disk-usage.h"
 #include "hw/recorder/recorder.h"
+#include "hw/recorder/recorder-internal.h"
 #include "hw/recorder/session.h"
 #include "hw/recorder/watch.h"
 
@@ -123,6 +124,10 @@ static void look(void *opaque)
     }
     if (++watch.periods % SLOW_PERIODS == 0) {
         look_slowly();
+    }
+    /* vCPUs notice it at their next boundary, which may be far away. */
+    if (!log_writer_ok(watch.writer)) {
+        recorder_fail("the log cannot be written");
     }
     limit = reached();
     if (limit) {

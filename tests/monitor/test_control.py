@@ -59,7 +59,7 @@ def a_recording_that_ended_badly_is_status_1():
         tool("start", "-o", directory)
         shutil.rmtree(directory)
         line = one_line(tool("stop", status=1).stderr)
-        check(f"{directory} ended early: " in line and "No such file" in line, line)
+        check(f"{directory} ended early: " in line and "renamed or removed" in line, line)
         check("running" in tool_status_of(process), "the guest does not go on")
 
 

@@ -1,19 +1,21 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Disks that fail.
+"""Disks that fail, and recordings that disappear.
 
 The guest goes on, whatever happens.  A recording that cannot start leaves nothing behind; one that
 cannot go on ends and says why, and what is on disk replays.
 """
 
 import os
+import re
+import shutil
 import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
 import recording
 from faults import failing_env, let_fail, let_work
-from harness import Qmp, after_test, check, one_line, run, test
-from recording import REPRISE, end, main, place, replay
+from harness import Qmp, after_test, check, one_line, run, test, test_each
+from recording import REPRISE, end, main, place, replay, wait_for_console
 from running import SOCKET, guest, status
 
 EIO = "Input/output error"
@@ -174,8 +176,8 @@ def the_tool_says_that_the_disk_failed():
         directory = place("later-tool")
         let_fail(*rule)
         after_test(let_work)
-        process = recording.start("record", "-o", directory, "--run", "echo hello",
-                                  env=failing_env())
+        process = recording.start("record", "-o", directory, "--mem", "128", "--run",
+                                  "echo hello", env=failing_env())
         line = one_line(end(process, 1))
         check(EIO in line and f"{directory}{rule[2][1:]}" in line, line)
         let_work()
@@ -191,8 +193,9 @@ def writes_that_do_a_part_make_the_same_recording():
     packed = [f"{directory}.tar", f"{copy}.tar"]
     let_fail("short", 1, f"{recording.TOP}/*")
     after_test(let_work)
-    process = recording.start("record", "-o", directory, "--smp", "2", "--checkpoint-interval",
-                              "0.3", "--run", "forkstorm -t 2 -n 8", env=failing_env())
+    process = recording.start("record", "-o", directory, "--smp", "2", "--mem", "128",
+                              "--checkpoint-interval", "0.3", "--run", "forkstorm -t 2 -n 4",
+                              env=failing_env())
     said = one_line(end(process))
     check("guest-shutdown" in said, said)
     recorded = recording.console()
@@ -226,6 +229,89 @@ def writes_that_do_a_part_do_not_end_a_flight():
     let_work()
     run(REPRISE, "verify", directory)
     check("replayed identically" in replay(directory)[1], "replay")
+
+
+# --- directories that disappear ------------------------------------------------------------
+
+GONE = "it was renamed or removed"
+HOW = {"alone": {}, "with checkpoints": CHECKPOINTS, "flight recorder": FLIGHT}
+
+
+def rename(directory):
+    os.rename(directory, directory + ".away")
+
+
+def replace(directory):
+    rename(directory)
+    os.mkdir(directory)
+
+
+def remove(directory):
+    """Also while the recorder adds to it."""
+    while os.path.exists(directory):
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+DISAPPEAR = {"renamed": rename, "replaced": replace, "removed": remove}
+
+
+def is_told(how, directory, reason):
+    """While it is being removed, a file may be missed first."""
+    expected = f"cannot write {re.escape(directory)}: {GONE}"
+    if how == "removed":
+        expected += rf"|cannot \w+ {re.escape(directory)}/\S+: (it was removed|No such file or .*)"
+    check(re.fullmatch(expected, reason), reason)
+
+
+@test_each(HOW)
+def a_directory_that_disappears_ends_the_recording(how):
+    """Nothing appears again where it was, and one that was renamed replays."""
+    with guest(RUN) as process:
+        qmp = Qmp(SOCKET, process)
+        for what, disappear in DISAPPEAR.items():
+            directory = place("gone")
+            shutil.rmtree(directory + ".away", ignore_errors=True)
+            check(qmp("recorder-start", directory=directory, **HOW[how]) == {"return": {}}, how)
+            time.sleep(0.8)
+            disappear(directory)
+            began = time.monotonic()
+            reason = ends_early(qmp, directory)
+            is_told(what, directory, reason)
+            check(time.monotonic() - began < 5, "it took long")
+            if what == "replaced":
+                check(os.listdir(directory) == [], os.listdir(directory))
+            else:
+                check(not os.path.exists(directory), os.listdir(recording.TOP))
+            if what == "renamed":
+                check(GONE in is_sound(directory + ".away"), "why?")
+        qmp.close()
+
+
+@test
+def a_directory_of_a_paused_guest_may_disappear_too():
+    directory = place("paused")
+    with guest() as process:
+        qmp = Qmp(SOCKET, process)
+        check(qmp("recorder-start", directory=directory) == {"return": {}}, "start")
+        qmp("stop")
+        remove(directory)
+        ended = qmp.event("RECORDER_STOPPED")
+        is_told("removed", directory, ended["reason"])
+        check(not qmp("query-status")["return"]["running"], "it runs")
+        qmp.close()
+
+
+@test_each(["renamed", "removed"])
+def the_tool_says_that_the_directory_disappeared(how):
+    directory = place("gone-tool")
+    process = recording.start("record", "-o", directory, "--run", "while :; do date; done")
+    wait_for_console(b"reprise: begin", process)
+    DISAPPEAR[how](directory)
+    line = one_line(end(process, 1))
+    said, _, reason = line.partition(" was cut off: ")
+    check(said == f"reprise: {directory}", line)
+    is_told(how, directory, reason)
+    check(not os.path.exists(directory), "it is there again")
 
 
 main()

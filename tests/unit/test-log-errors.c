@@ -4,6 +4,7 @@
  * file's name, boundaries return false, and nothing hangs or grows.
  */
 #include <fcntl.h>
+#include <glib/gstdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -49,7 +50,8 @@ static void write_until_failure(LogStream *stream, size_t limit)
 static void finish_with_error(LogWriter *writer, const char *directory, const char *name,
                               const char *why)
 {
-    g_autofree char *expected = g_strdup_printf("cannot write %s/%s: %s", directory, name, why);
+    g_autofree char *expected = g_strdup_printf("cannot write %s%s%s: %s", directory,
+                                                *name ? "/" : "", name, why);
 
     for (int i = 0; i < 2; i++) {
         g_autoptr(GError) error = NULL;
@@ -103,7 +105,57 @@ static void test_removed_directory(void)
 
     log_event(log_writer_stream(writer, 0), LOG_EVENT_WAKE, 1);
     remove_directory(directory);
-    finish_with_error(writer, name, "vcpu-0.order", "No such file or directory");
+    finish_with_error(writer, name, "", "it was renamed or removed");
+}
+
+/* Nothing tells the one who writes, so it must look, also if there is nothing to be written. */
+static void wait_until_failed(LogWriter *writer)
+{
+    gint64 deadline = g_get_monotonic_time() + 20 * G_TIME_SPAN_SECOND;
+
+    while (log_writer_ok(writer)) {
+        g_assert_cmpint(g_get_monotonic_time(), <, deadline);
+        g_usleep(10 * 1000);
+    }
+}
+
+static void check_renamed_directory(bool is_replaced)
+{
+    char *directory = test_directory();
+    char *away = g_strconcat(directory, ".away", NULL);
+    g_autofree char *foreign = g_build_filename(directory, "vcpu-0.order", NULL);
+    g_autoptr(LogWriter) writer = log_writer_new(directory, 1, NULL);
+
+    g_assert_true(log_writer_check(writer, NULL));
+    g_assert_cmpint(g_rename(directory, away), ==, 0);
+    if (is_replaced) {
+        g_assert_cmpint(g_mkdir(directory, 0700), ==, 0);
+    }
+    g_assert_false(log_writer_check(writer, NULL));
+    wait_until_failed(writer);
+    g_assert_false(log_stream_boundary(log_writer_stream(writer, 0)));
+    finish_with_error(writer, directory, "", "it was renamed or removed");
+    g_assert_false(g_file_test(foreign, G_FILE_TEST_EXISTS));
+    remove_directory(away);
+    remove_directory(directory);
+}
+
+static void test_renamed_directory(void)
+{
+    check_renamed_directory(false);
+    check_renamed_directory(true);
+}
+
+static void test_removed_file(void)
+{
+    char *directory = test_directory();
+    g_autoptr(LogWriter) writer = log_writer_new(directory, 1, NULL);
+    g_autofree char *file = g_build_filename(directory, "vcpu-0.data", NULL);
+
+    g_assert_cmpint(g_unlink(file), ==, 0);
+    wait_until_failed(writer);
+    finish_with_error(writer, directory, "vcpu-0.data", "it was removed");
+    remove_directory(directory);
 }
 
 static void test_unusable_directory(void)
@@ -190,6 +242,8 @@ int main(int argc, char **argv)
     g_test_add_func("/log-errors/disk-full", test_disk_full);
     g_test_add_func("/log-errors/file-limit", test_file_limit);
     g_test_add_func("/log-errors/removed-directory", test_removed_directory);
+    g_test_add_func("/log-errors/renamed-directory", test_renamed_directory);
+    g_test_add_func("/log-errors/removed-file", test_removed_file);
     g_test_add_func("/log-errors/unusable-directory", test_unusable_directory);
     g_test_add_func("/log-errors/slow-disk", test_slow_disk);
     return g_test_run();
