@@ -16,6 +16,7 @@
 #include "hw/recorder/crc32c.h"
 #include "hw/recorder/place.h"
 #include "hw/recorder/summed-text.h"
+#include "hw/recorder/write-all.h"
 #include "ram-image.h"
 
 #define MAX_BYTES   4096        /* of the file */
@@ -157,7 +158,23 @@ bool checkpoint_sums_check(const char *directory, GError **error)
            damaged(error, path, "no sum of " CHECKPOINT_CPUS " or of " CHECKPOINT_DEVICES);
 }
 
-/* --- removing ----------------------------------------------------------------- */
+/* --- all files -------------------------------------------------------------------- */
+
+bool checkpoint_sync(const char *directory, GError **error)
+{
+    static const char *const files[] = { CHECKPOINT_CPUS, CHECKPOINT_DEVICES, CHECKPOINT_SUMS, "" };
+
+    for (size_t i = 0; i < G_N_ELEMENTS(files); i++) {
+        g_autofree char *path = g_build_filename(directory, files[i], NULL);
+
+        /* Those that are made while recording have no devices. */
+        if (!sync_path(path) &&
+            (errno != ENOENT || !g_str_equal(files[i], CHECKPOINT_DEVICES))) {
+            return io_error(error, "write", path);
+        }
+    }
+    return true;
+}
 
 void checkpoint_remove(const char *directory)
 {

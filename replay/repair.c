@@ -329,17 +329,6 @@ static bool keep(const char *directory, const char *name, uint64_t offset, uint6
     return ok && to >= 0;
 }
 
-static bool sync_directory(const char *path, GError **error)
-{
-    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    bool ok = (fd >= 0 && fsync(fd) == 0) || io_error(error, "write", path);
-
-    if (fd >= 0) {
-        close(fd);
-    }
-    return ok;
-}
-
 static bool keep_all(const char *directory, const RepairPlan *plan, GError **error)
 {
     g_autofree char *place = g_build_filename(directory, REPAIR_CUT_OFF, NULL);
@@ -362,7 +351,7 @@ static bool keep_all(const char *directory, const RepairPlan *plan, GError **err
         return io_error(error, "read", manifest);
     }
     return keep(directory, MANIFEST_FILE, 0, st.st_size, MANIFEST_FILE, error) &&
-           sync_directory(place, error);
+           (sync_path(place) || io_error(error, "write", place));
 }
 
 static bool cut_file(const char *directory, const RepairFile *file, GError **error)

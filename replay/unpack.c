@@ -223,12 +223,8 @@ static bool sync_created(Unpacker *unpacker, GError **error)
 
     for (unsigned i = 0; ok && i < unpacker->created->len; i++) {
         const char *path = unpacker->created->pdata[i];
-        int fd = open(path, O_RDONLY | O_CLOEXEC);
 
-        ok = (fd >= 0 && fsync(fd) == 0) || io_error(error, "write", path);
-        if (fd >= 0) {
-            close(fd);
-        }
+        ok = sync_path(path) || io_error(error, "write", path);
     }
     return ok;
 }

@@ -140,6 +140,7 @@ static bool save_manifest(GError **error)
 static bool merge(unsigned first, GError **error)
 {
     g_autoptr(GPtrArray) paths = g_ptr_array_new_with_free_func(g_free);
+    g_autofree char *directory = path_of(kept_at(first), "");
 
     for (unsigned i = 0; i <= first; i++) {
         g_ptr_array_add(paths, path_of(kept_at(i), RAM_IMAGE_FILE));
@@ -148,7 +149,7 @@ static bool merge(unsigned first, GError **error)
         return false;
     }
     kept_at(first)->ram_bytes = file_size(paths->pdata[first]);
-    return true;
+    return checkpoint_sync(directory, error);
 }
 
 static void drop_logs(const Kept *first)
@@ -202,7 +203,7 @@ static bool complete(Pending *pending, GError **error)
     g_autofree char *place = g_build_filename(pending->directory, PLACE_FILE, NULL);
 
     return log_places_wait(pending->place->logs, error) && ram_image_close(pending->ram, error) &&
-           place_save(pending->place, place, error);
+           place_save(pending->place, place, error) && checkpoint_sync(pending->directory, error);
 }
 
 /* From the moment on at which the manifest names it, it stays. */

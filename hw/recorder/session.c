@@ -426,9 +426,11 @@ static void resume_if(bool was_running)
 /* With the manifest there is a recording. */
 static gpointer bring_to_disk(gpointer opaque)
 {
+    g_autofree char *checkpoint = g_build_filename(session.directory, "checkpoint-0", NULL);
     Start *start = opaque;
 
-    if (ram_image_close(session.ram, &start->failure)) {
+    if (ram_image_close(session.ram, &start->failure) &&
+        checkpoint_sync(checkpoint, &start->failure)) {
         manifest_save_at(session.manifest, session.directory_fd, session.directory,
                          &start->failure);
     }

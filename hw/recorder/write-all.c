@@ -5,6 +5,7 @@
 #include "write-all.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <unistd.h>
 
 /* What a write returned: may it be tried again with the rest? */
@@ -40,4 +41,17 @@ bool write_all_at(int fd, const void *bytes, size_t n, uint64_t offset)
         done += written > 0 ? written : 0;
     }
     return true;
+}
+
+bool sync_path(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    bool ok = fd >= 0 && fsync(fd) == 0;
+    int saved = errno;
+
+    if (fd >= 0) {
+        close(fd);
+    }
+    errno = saved;
+    return ok;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Writing all of something: a write may be interrupted, or do a part.  Any thread.
+ * Writing all of something: a write may be interrupted, or do a part; and until it is on disk.  Any
+ * thread.
  */
 #ifndef RECORDER_WRITE_ALL_H
 #define RECORDER_WRITE_ALL_H
@@ -12,5 +13,7 @@
 /* False, and errno, if it cannot be done; some of it may have been. */
 bool write_all(int fd, const void *bytes, size_t n);
 bool write_all_at(int fd, const void *bytes, size_t n, uint64_t offset);
+/* A file or a directory that others have written; the same. */
+bool sync_path(const char *path);
 
 #endif
