@@ -55,12 +55,12 @@ static void check_from(LogPlaces *places, LogSubstream substream, unsigned vcpu,
     g_assert_cmpuint(seen, ==, n);
 }
 
+static const char *const names[] = {
+    "vcpu-0.order", "vcpu-0.data", "vcpu-1.order", "vcpu-1.data", "dma.order",
+};
+
 static void remove_logs(void)
 {
-    static const char *const names[] = {
-        "vcpu-0.order", "vcpu-0.data", "vcpu-1.order", "vcpu-1.data", "dma.order",
-    };
-
     for (unsigned i = 0; i < G_N_ELEMENTS(names); i++) {
         g_autofree char *log = g_build_filename(directory, names[i], NULL);
 
@@ -77,6 +77,21 @@ static uint64_t bytes_on_disk(const char *name)
     return status.st_blocks * 512;
 }
 
+/* Those that were dropped count. */
+static uint64_t bytes_written(void)
+{
+    uint64_t bytes = 0;
+
+    for (unsigned i = 0; i < G_N_ELEMENTS(names); i++) {
+        g_autofree char *log = g_build_filename(directory, names[i], NULL);
+        GStatBuf status;
+
+        g_assert_cmpint(g_stat(log, &status), ==, 0);
+        bytes += status.st_size;
+    }
+    return bytes;
+}
+
 /* @drop: what lies before the place. */
 static void write_and_read(bool drop)
 {
@@ -84,7 +99,6 @@ static void write_and_read(bool drop)
     g_autoptr(LogWriter) writer = NULL;
     g_autoptr(LogPlaces) places = NULL;
     Position position[VCPUS] = { 0 }, first[VCPUS], reached[VCPUS + 1] = { 0 };
-    uint64_t stored;
     const unsigned before[VCPUS] = { 30000, 0 }, after[VCPUS] = { 5, 20000 };
 
     remove_logs();
@@ -107,7 +121,6 @@ static void write_and_read(bool drop)
         g_test_skip("no holes can be punched into files here");
         return;
     }
-    stored = log_writer_stored(writer);
     if (drop) {
         memcpy(reached, first, sizeof(first));
         log_writer_drop(writer, places, reached);
@@ -127,7 +140,7 @@ static void write_and_read(bool drop)
         g_assert_true(log_reader_dropped(reader, &at));
         g_assert_cmpuint(at, ==, first[0]);
         g_assert_cmpuint(bytes_on_disk("vcpu-0.order"), <, 20000);
-        g_assert_cmpuint(log_writer_stored(writer), <, stored / 2);
+        g_assert_cmpuint(log_writer_stored(writer), <, bytes_written() / 2);
     }
 }
 
