@@ -181,10 +181,12 @@ static int run(int argc, char **argv)
 int main(int argc, char **argv)
 {
     int status = run(argc, argv);
+    bool was_lost = ferror(stdout);
 
-    /* A full disk or a closed pipe must not look like success. */
-    if (fflush(stdout) != 0) {
-        fprintf(stderr, "reprise: cannot write the output: %s\n", strerror(errno));
+    /* A full disk or a closed pipe must not look like success, also if it did not last. */
+    if (fflush(stdout) != 0 || was_lost) {
+        fprintf(stderr, "reprise: cannot write the output: %s\n",
+                was_lost ? "some of it was lost" : strerror(errno));
         return STATUS_USAGE;
     }
     return status;

@@ -9,6 +9,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
+import made
 from harness import BUILD, REPRISE, TOP, check, main, one_line, run, skip, test, test_each
 
 
@@ -118,10 +119,13 @@ def usage_errors_are_one_line_and_status_2():
 
 @test
 def output_that_cannot_be_written_is_an_error():
-    with open("/dev/full", "w") as full:
-        done = subprocess.run([REPRISE, "--help"], stdout=full, stderr=subprocess.PIPE)
-    check(done.returncode == 2, f"exit status {done.returncode}")
-    check(b"cannot write" in done.stderr, done.stderr)
+    """Also if it was flushed before: it is lost then, and nothing is left to fail at the end."""
+    with open("/dev/full", "w") as full, made.recording() as directory:
+        os.truncate(os.path.join(directory, "vcpu-0.order"), 100)
+        for args in (["--help"], ["verify", directory]):
+            done = subprocess.run([REPRISE, *args], stdout=full, stderr=subprocess.PIPE)
+            check(done.returncode == 2, f"{args}: exit status {done.returncode}")
+            check(b"cannot write" in done.stderr, done.stderr)
 
 
 main()
