@@ -109,6 +109,7 @@ def the_tool_says_that_the_disk_failed_at_the_start():
 # --- later ---------------------------------------------------------------------------------
 
 LATER = {
+    "the first block": ("write", 32, "*/vcpu-0.order", {}),
     "an order log": ("write", 100000, "*/vcpu-1.order", OFTEN),
     "a data log": ("write", 3000, "*/vcpu-0.data", {}),
     "registers": ("write", 0, "*/checkpoint-2/cpus", CHECKPOINTS),
