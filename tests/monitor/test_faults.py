@@ -5,6 +5,7 @@ The guest goes on, whatever happens.  A recording that cannot start leaves nothi
 cannot go on ends and says why, and what is on disk replays.
 """
 
+import concurrent.futures
 import os
 import re
 import shutil
@@ -14,7 +15,7 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
 import recording
 from faults import failing_env, let_fail, let_work
-from harness import Qmp, after_test, check, one_line, run, test, test_each
+from harness import Qmp, after_test, check, info, one_line, run, test, test_each
 from recording import REPRISE, end, main, place, replay, wait_for_console
 from running import SOCKET, guest, status
 
@@ -104,6 +105,51 @@ def the_tool_says_that_the_disk_failed_at_the_start():
     line = one_line(end(process, 2))
     check(EIO in line and f"{directory}/checkpoint-0/ram" in line, line)
     check(os.listdir(directory) == [], os.listdir(directory))
+
+
+SLOW_MS = 1500
+
+
+def start_slowly(directory, process):
+    """Answers when the start has ended, which is ours then."""
+    qmp = Qmp(SOCKET, process)
+    let_fail("slow", SLOW_MS, "*/checkpoint-0/ram")
+    after_test(let_work)
+    pool = concurrent.futures.ThreadPoolExecutor()
+    after_test(pool.shutdown)
+    started = pool.submit(qmp, "recorder-start", directory=directory)
+    while not os.path.exists(f"{directory}/vcpu-0.order"):
+        time.sleep(0.01)
+    return qmp, started
+
+
+@test
+def a_disk_that_is_slow_at_the_start_leaves_the_guest_its_timers():
+    directory = place("slow")
+    with guest("while :; do date; sleep 0.02; done", env=failing_env()) as process:
+        wait_for_console(b" UTC ", process)
+        qmp, started = start_slowly(directory, process)
+        before = recording.console().count(b" UTC ")
+        check(started.result() == {"return": {}}, started.result())
+        slept = recording.console().count(b" UTC ") - before
+        check(slept > 5, f"it slept {slept} times in {SLOW_MS} ms")
+        let_work()
+        qmp("recorder-stop")
+        qmp.close()
+    check("replayed identically" in replay(directory)[1], "replay")
+
+
+@test
+def qemu_may_be_ended_while_a_recording_starts():
+    directory = place("slow-end")
+    with guest(env=failing_env()) as process:
+        qmp, started = start_slowly(directory, process)
+        process.terminate()
+        check(process.wait(recording.PATIENCE_S) == 0, "status")
+        check(started.exception() or started.result() == {"return": {}}, "the answer, if any")
+        qmp.close()
+    check(info(directory)["end_reason"] == "quit", info(directory))
+    check("replayed identically" in replay(directory)[1], "replay")
 
 
 # --- later ---------------------------------------------------------------------------------

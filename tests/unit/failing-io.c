@@ -14,6 +14,7 @@
  *     fsync       fsync() and fdatasync(), after COUNT of them
  *     rename      rename() and renameat() to it, the same
  *     fallocate   the same
+ *     slow        fsync() takes COUNT milliseconds, and works
  *     short       write() and its kin write a part of what they should, or are interrupted, at
  *                 random; COUNT is the seed
  *
@@ -184,6 +185,12 @@ ssize_t writev(int fd, const struct iovec *pieces, int n)
 
 int fsync(int fd)
 {
+    unsigned long long ms;
+
+    pthread_mutex_lock(&lock);
+    ms = concerns_fd("slow", fd) ? rule.count : 0;
+    pthread_mutex_unlock(&lock);
+    usleep(ms * 1000);
     return fails_fd("fsync", fd) ? -1 : REAL(fsync)(fd);
 }
 
