@@ -19,6 +19,8 @@
 #include "json.h"
 #include "replay/log-reader.h"
 #include "replay/ram-image.h"
+#include "replay/total-order.h"
+#include "replay/verify.h"
 #include "tool.h"
 
 /* The kinds of bytes: the accounts of the logs, and checkpoints. */
@@ -413,13 +415,61 @@ static void print_table(const Info *info)
     print_size("total", sum(info->raw), sum(info->stored));
 }
 
+/* ----------------------------------- a moment ------------------------------- */
+
+static int show_moment(const char *directory, const char *text, bool json)
+{
+    g_autoptr(GError) error = NULL;
+    g_autoptr(Manifest) manifest = NULL;
+    g_autoptr(TotalOrder) order = NULL;
+    g_autoptr(Point) point = NULL;
+    g_autofree char *words = NULL;
+    uint64_t moment;
+
+    if (!g_ascii_string_to_unsigned(text, 10, 0, UINT64_MAX, &moment, NULL)) {
+        return usage_error("info: --at is a number of steps, not '%s'", text);
+    }
+    manifest = manifest_load(directory, &error);
+    if (!manifest || !verify_for_replay(directory, manifest, &error)) {
+        return input_error(error);
+    }
+    order = total_order_open_at(directory, manifest, moment, &error);
+    if (!order) {
+        return input_error(error);
+    }
+    point = point_new(manifest->n_vcpus);
+    for (unsigned i = 0; i < manifest->n_vcpus; i++) {
+        point->at[i] = total_order_reached(order, i);
+    }
+    words = point_format(point);
+    if (json) {
+        g_autofree char *made = NULL;
+        Json members;
+
+        json_init(&members);
+        json_open(&members, NULL, '{');
+        json_u64(&members, "moment", moment);
+        json_string(&members, "point", words);
+        json_u64(&members, "dma", total_order_reached(order, manifest->n_vcpus));
+        json_close(&members, '{');
+        made = json_finish(&members);
+        fputs(made, stdout);
+    } else {
+        printf("moment %" PRIu64 ": %s, DMA at %" PRIu64 "\n", moment, words,
+               total_order_reached(order, manifest->n_vcpus));
+    }
+    return STATUS_OK;
+}
+
 static const char usage[] =
-    "usage: reprise info [--json] DIR\n"
+    "usage: reprise info [--json] [--at MOMENT] DIR\n"
     "\n"
     "Show what a recording is of, how it ended, whether it can be replayed by this\n"
     "build, and what takes how much space.\n"
     "\n"
     "  --json          the same, and more, for programs\n"
+    "  --at MOMENT     instead: where all vCPUs are when so many steps have been\n"
+    "                  made by all together, in one order that is always the same\n"
     "  --help          show this text\n"
     "\n"
     "exit status: 0; 2 it cannot be read\n";
@@ -428,11 +478,17 @@ int run_info(int argc, char **argv)
 {
     g_auto(Info) info = { 0 };
     g_autoptr(GError) error = NULL;
+    const char *at = NULL;
     bool json = false;
 
     for (int i = 1; i < argc; i++) {
         if (g_str_equal(argv[i], "--json")) {
             json = true;
+        } else if (g_str_equal(argv[i], "--at")) {
+            at = argv[++i];
+            if (!at) {
+                return usage_error("%s", "info: --at needs a number of steps");
+            }
         } else if (g_str_equal(argv[i], "--help") || g_str_equal(argv[i], "-h")) {
             fputs(usage, stdout);
             return STATUS_OK;
@@ -446,6 +502,9 @@ int run_info(int argc, char **argv)
     }
     if (!info.directory) {
         return usage_error("%s", "info: which recording? Give its directory");
+    }
+    if (at) {
+        return show_moment(info.directory, at, json);
     }
     if (!collect(&info, &error)) {
         return input_error(error);

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Checkpoints that are made while recording, and replays that begin at them."""
 
+import json
 import os
+import re
 import shutil
 import signal
 import sys
@@ -24,6 +26,17 @@ def replays_from(directory, number, recorded, *args):
     return int(said.split(" steps ")[0].split()[-1])
 
 
+def lies_on_the_order(directory, number, point):
+    """Of all steps: `info --at`."""
+    dma = 0
+    if number > 0:
+        with open(os.path.join(directory, info(directory)["checkpoints"][number], "place")) as file:
+            dma = int(re.search(r"^dma (\d+)$", file.read(), re.M).group(1))
+    said = json.loads(run(REPRISE, "info", "--json", "--at", str(sum(point) + dma), directory).stdout)
+    words = ",".join(f"{i}:{at}" for i, at in enumerate(point))
+    check(said["point"] == words and said["dma"] == dma, f"{said}, but {words} and {dma}")
+
+
 @test
 def replay_begins_at_any_checkpoint():
     """With vCPUs that race, and a disk whose writes to memory lie before and after."""
@@ -41,6 +54,8 @@ def replay_begins_at_any_checkpoint():
               for point in said["checkpoint_points"]]
     check(len(points) >= 4 and points[0] == [0, 0], points)
     check(all(a <= b for one, two in zip(points, points[1:]) for a, b in zip(one, two)), points)
+    for i, point in enumerate(points):
+        lies_on_the_order(directory, i, point)
     last = len(points) - 1
     steps = [replays_from(directory, i, recorded) for i in (0, 1, last // 2, last)]
     check(sorted(steps, reverse=True) == steps, steps)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """`reprise info`, on recordings of no guest that make-recording writes."""
 
+import json
 import os
 import re
 import shutil
@@ -23,6 +24,27 @@ def end_digests(directory):
 def size(directory):
     return sum(os.path.getsize(os.path.join(where, name))
                for where, _, names in os.walk(directory) for name in names if name != "manifest")
+
+
+def at(directory, moment, status=0):
+    done = run(REPRISE, "info", "--json", "--at", str(moment), directory, status=status)
+    return one_line(done.stderr) if status else json.loads(done.stdout)
+
+
+@test
+def a_moment_is_a_point_of_all_vcpus():
+    with recording() as directory:
+        start = {"moment": 0, "point": "0:0,1:0", "dma": 0}
+        check(at(directory, 0) == start, at(directory, 0))
+        last = int(re.search(r"its last at (\d+)$", at(directory, 1 << 63, 2)).group(1))
+        end = at(directory, last)
+        check(end["point"] == "0:10000,1:10001" and end["dma"] == last - 20001, end)
+        for moment in range(0, last, last // 50):
+            said = at(directory, moment)
+            positions = [int(part.split(":")[1]) for part in said["point"].split(",")]
+            check(sum(positions) + said["dma"] == moment, said)
+            check(said == at(directory, moment), "another order")
+        check("not '-1'" in at(directory, "-1", 2), "-1")
 
 
 @test

@@ -136,7 +136,11 @@ void remove_directory(char *directory)
     while (dir && (name = g_dir_read_name(dir))) {
         g_autofree char *path = g_build_filename(directory, name, NULL);
 
-        g_assert_cmpint(unlink(path), ==, 0);
+        if (g_file_test(path, G_FILE_TEST_IS_DIR)) {
+            remove_directory(g_steal_pointer(&path));
+        } else {
+            g_assert_cmpint(unlink(path), ==, 0);
+        }
     }
     rmdir(directory);
     g_free(directory);
