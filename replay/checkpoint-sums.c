@@ -26,19 +26,6 @@ typedef struct Sum {
     uint32_t crc;
 } Sum;
 
-static bool io_error(GError **error, const char *verb, const char *path)
-{
-    g_set_error(error, G_FILE_ERROR, g_file_error_from_errno(errno), "cannot %s %s: %s", verb,
-                path, g_strerror(errno));
-    return false;
-}
-
-static bool damaged(GError **error, const char *path, const char *what)
-{
-    g_set_error(error, SUMMED_TEXT_ERROR, SUMMED_TEXT_ERROR_DAMAGED, "%s: %s", path, what);
-    return false;
-}
-
 static bool sum_file(const char *path, Sum *sum, GError **error)
 {
     int fd = summed_text_open(path, error);
@@ -57,7 +44,7 @@ static bool sum_file(const char *path, Sum *sum, GError **error)
         }
     } while (got > 0 || (got < 0 && errno == EINTR));
     if (got < 0) {
-        io_error(error, "read", path);
+        summed_text_fail(error, "read", path);
     }
     close(fd);
     return got == 0;
@@ -114,7 +101,7 @@ static bool check_line(const char *directory, const char *path, const char *line
     if (g_strv_length(parts) != 3 || !is_name(parts[0]) ||
         !g_ascii_string_to_unsigned(parts[1], 10, 0, UINT64_MAX, &size, NULL) ||
         !g_ascii_string_to_unsigned(parts[2], 16, 0, UINT32_MAX, &crc, NULL)) {
-        return damaged(error, path, "a line is not NAME SIZE CHECKSUM");
+        return summed_text_damaged(error, path, "a line is not NAME SIZE CHECKSUM");
     }
     file = g_build_filename(directory, parts[0], NULL);
     if (!sum_file(file, &seen, error)) {
@@ -126,7 +113,7 @@ static bool check_line(const char *directory, const char *path, const char *line
                     seen.size < size ? "truncated" : "too long", seen.size, (uint64_t)size);
         return false;
     }
-    return seen.crc == crc || damaged(error, file, "wrong checksum: it is damaged");
+    return seen.crc == crc || summed_text_damaged(error, file, "wrong checksum: it is damaged");
 }
 
 bool checkpoint_sums_check(const char *directory, GError **error)
@@ -141,7 +128,7 @@ bool checkpoint_sums_check(const char *directory, GError **error)
         return false;
     }
     if (!g_str_has_suffix(text->str, "\n")) {
-        return damaged(error, path, "not lines of text");
+        return summed_text_damaged(error, path, "not lines of text");
     }
     g_string_truncate(text, text->len - 1);
     lines = g_strsplit(text->str, "\n", -1);
@@ -155,7 +142,7 @@ bool checkpoint_sums_check(const char *directory, GError **error)
     /* Those that are made while recording have no devices. */
     state = g_build_filename(directory, CHECKPOINT_DEVICES, NULL);
     return (cpus && (devices || !g_file_test(state, G_FILE_TEST_EXISTS))) ||
-           damaged(error, path, "no sum of " CHECKPOINT_CPUS " or of " CHECKPOINT_DEVICES);
+           summed_text_damaged(error, path, "no sum of " CHECKPOINT_CPUS " or of " CHECKPOINT_DEVICES);
 }
 
 /* --- all files -------------------------------------------------------------------- */
@@ -170,7 +157,7 @@ bool checkpoint_sync(const char *directory, GError **error)
         /* Those that are made while recording have no devices. */
         if (!sync_path(path) &&
             (errno != ENOENT || !g_str_equal(files[i], CHECKPOINT_DEVICES))) {
-            return io_error(error, "write", path);
+            return summed_text_fail(error, "write", path);
         }
     }
     return true;

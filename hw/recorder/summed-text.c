@@ -18,14 +18,14 @@
 
 G_DEFINE_QUARK(summed-text-error-quark, summed_text_error)
 
-static bool io_error(GError **error, const char *verb, const char *path)
+bool summed_text_fail(GError **error, const char *verb, const char *path)
 {
     g_set_error(error, G_FILE_ERROR, g_file_error_from_errno(errno), "cannot %s %s: %s", verb,
                 path, g_strerror(errno));
     return false;
 }
 
-static bool damaged(GError **error, const char *path, const char *what)
+bool summed_text_damaged(GError **error, const char *path, const char *what)
 {
     g_set_error(error, SUMMED_TEXT_ERROR, SUMMED_TEXT_ERROR_DAMAGED, "%s: %s", path, what);
     return false;
@@ -44,12 +44,13 @@ bool summed_text_create(const char *path, GString *text, bool sync, GError **err
     bool ok;
 
     if (fd < 0) {
-        return io_error(error, "create", path);
+        return summed_text_fail(error, "create", path);
     }
     add_sum(text);
-    ok = (write_all(fd, text->str, text->len) && (!sync || fsync(fd) == 0)) || io_error(error, "write", path);
+    ok = (write_all(fd, text->str, text->len) && (!sync || fsync(fd) == 0)) ||
+         summed_text_fail(error, "write", path);
     if (close(fd) < 0 && ok) {
-        ok = io_error(error, "write", path);
+        ok = summed_text_fail(error, "write", path);
     }
     return ok;
 }
@@ -62,9 +63,9 @@ int summed_text_open(const char *path, GError **error)
     struct stat st;
 
     if (fd < 0 || fstat(fd, &st) < 0) {
-        io_error(error, "open", path);
+        summed_text_fail(error, "open", path);
     } else if (!S_ISREG(st.st_mode)) {
-        damaged(error, path, "not a regular file");
+        summed_text_damaged(error, path, "not a regular file");
     } else {
         return fd;
     }
@@ -81,14 +82,14 @@ static bool read_some(int fd, const char *path, size_t most, GString *text, GErr
         ssize_t n = read(fd, piece, sizeof(piece));
 
         if (n < 0 && errno != EINTR) {
-            return io_error(error, "read", path);
+            return summed_text_fail(error, "read", path);
         }
         if (n == 0) {
             return true;
         }
         g_string_append_len(text, piece, MAX(n, 0));
         if (text->len > most) {
-            return damaged(error, path, "too long");
+            return summed_text_damaged(error, path, "too long");
         }
     }
 }
@@ -122,7 +123,7 @@ GString *summed_text_read(const char *path, size_t most, GError **error)
     ok = read_some(fd, path, most, text, error);
     close(fd);
     if (ok && !take_sum(text)) {
-        ok = damaged(error, path, "wrong checksum: it is damaged or cut off");
+        ok = summed_text_damaged(error, path, "wrong checksum: it is damaged or cut off");
     }
     return ok ? g_steal_pointer(&text) : NULL;
 }

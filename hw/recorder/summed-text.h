@@ -27,4 +27,8 @@ typedef enum SummedTextError {
     SUMMED_TEXT_ERROR_DAMAGED,
 } SummedTextError;
 
+/* Set such an error; false.  @verb: "read"; errno says why it cannot be done. */
+bool summed_text_fail(GError **error, const char *verb, const char *path);
+bool summed_text_damaged(GError **error, const char *path, const char *what);
+
 #endif

@@ -58,6 +58,31 @@ static void add_checkpoint(Recording *r, LogWriter *writer, unsigned number)
     g_assert_no_error(error);
 }
 
+/* One without any steps so far, and its writer. */
+static LogWriter *begin_recording(Recording *r)
+{
+    LogWriter *writer;
+
+    *r = (Recording) {
+        .directory = test_directory(),
+        .manifest = manifest_new(VCPUS),
+        .waits = g_array_new(false, false, sizeof(Wait)),
+    };
+    writer = log_writer_new(r->directory, VCPUS, NULL);
+    g_assert_nonnull(writer);
+    add_checkpoint(r, writer, 0);
+    return writer;
+}
+
+/* Each vCPU has made so many steps. */
+static void end_recording(Recording *r, LogWriter *writer, const Position *end)
+{
+    g_assert_true(log_writer_finish(writer, NULL));
+    r->manifest->complete = true;
+    r->manifest->end = point_new(VCPUS);
+    memcpy(r->manifest->end->at, end, VCPUS * sizeof(Position));
+}
+
 /* The next step of @stream comes after what another one has done, some time ago. */
 static void add_wait(Recording *r, LogWriter *writer, GRand *rand, unsigned stream)
 {
@@ -87,20 +112,12 @@ static unsigned who_is_next(GRand *rand, int step)
 static void make_recording(Recording *r, uint32_t seed)
 {
     g_autoptr(GRand) rand = g_rand_new_with_seed(seed);
-    g_autoptr(LogWriter) writer = NULL;
-    GError *error = NULL;
+    g_autoptr(LogWriter) writer = begin_recording(r);
 
-    *r = (Recording) {
-        .directory = test_directory(),
-        .manifest = manifest_new(VCPUS),
-        .waits = g_array_new(false, false, sizeof(Wait)),
-    };
-    writer = log_writer_new(r->directory, VCPUS, &error);
-    g_assert_no_error(error);
     for (int step = 0; step < STEPS; step++) {
         unsigned stream = who_is_next(rand, step);
 
-        if (step % (STEPS / CHECKPOINTS) == 0) {
+        if (step > 0 && step % (STEPS / CHECKPOINTS) == 0) {
             add_checkpoint(r, writer, step / (STEPS / CHECKPOINTS));
         }
         if (g_rand_int_range(rand, 0, 10) == 0) {
@@ -111,11 +128,7 @@ static void make_recording(Recording *r, uint32_t seed)
         }
         r->reached[stream]++;
     }
-    r->manifest->complete = true;
-    r->manifest->end = point_new(VCPUS);
-    memcpy(r->manifest->end->at, r->reached, VCPUS * sizeof(Position));
-    log_writer_finish(writer, &error);
-    g_assert_no_error(error);
+    end_recording(r, writer, r->reached);
 }
 
 static void recording_clear(Recording *r)
@@ -249,21 +262,13 @@ static void test_moments(void)
 /* vCPUs with much and with little to do are at the same part of their ways, or they waited. */
 static void test_pace(void)
 {
-    g_auto(Recording) r = {
-        .directory = test_directory(),
-        .manifest = manifest_new(VCPUS),
-        .waits = g_array_new(false, false, sizeof(Wait)),
-    };
-    g_autoptr(LogWriter) writer = log_writer_new(r.directory, VCPUS, NULL);
+    g_auto(Recording) r = { 0 };
+    g_autoptr(LogWriter) writer = begin_recording(&r);
     g_autoptr(TotalOrder) order = NULL;
     const Position end[VCPUS] = { 1000000000, 1000000, 0 };
     Run run;
 
-    add_checkpoint(&r, writer, 0);
-    g_assert_true(log_writer_finish(writer, NULL));
-    r.manifest->complete = true;
-    r.manifest->end = point_new(VCPUS);
-    memcpy(r.manifest->end->at, end, sizeof(end));
+    end_recording(&r, writer, end);
     order = open_order(&r, 0);
     while (total_order_next(order, UINT64_MAX, &run, NULL)) {
         double part = total_order_reached(order, 0) / 1e9;
@@ -289,23 +294,16 @@ static void test_outside(void)
 /* Two that wait for each other are refused, and not followed for ever. */
 static void test_circle(void)
 {
-    g_auto(Recording) r = {
-        .directory = test_directory(),
-        .manifest = manifest_new(VCPUS),
-        .waits = g_array_new(false, false, sizeof(Wait)),
-    };
-    g_autoptr(LogWriter) writer = log_writer_new(r.directory, VCPUS, NULL);
+    g_auto(Recording) r = { 0 };
+    g_autoptr(LogWriter) writer = begin_recording(&r);
     g_autoptr(TotalOrder) order = NULL;
     g_autoptr(GError) error = NULL;
+    const Position end[VCPUS] = { 100, 100, 0 };
     Run run;
 
-    add_checkpoint(&r, writer, 0);
     log_event(log_writer_stream(writer, 0), LOG_EVENT_WAIT, (Position)10, UINT64_C(1), UINT64_C(21));
     log_event(log_writer_stream(writer, 1), LOG_EVENT_WAIT, (Position)20, UINT64_C(0), UINT64_C(11));
-    g_assert_true(log_writer_finish(writer, NULL));
-    r.manifest->complete = true;
-    r.manifest->end = point_new(VCPUS);
-    r.manifest->end->at[0] = r.manifest->end->at[1] = 100;
+    end_recording(&r, writer, end);
     order = open_order(&r, 0);
     while (total_order_next(order, UINT64_MAX, &run, &error)) {
     }
