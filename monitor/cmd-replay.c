@@ -7,6 +7,7 @@
  * damaged is not one that diverges.
  */
 #include <glib.h>
+#include <limits.h>
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -16,12 +17,15 @@
 #include "progress.h"
 #include "tool.h"
 
+#define NOT_GIVEN INT_MIN
+
 typedef struct Replay {
     const char *directory;
     char *qmp;
     gboolean pause_at_end;
     char *threads;              /* NULL: in parallel */
-    int from;                   /* the number of a checkpoint */
+    int from;                   /* the number of a checkpoint, or NOT_GIVEN */
+    char *until;                /* a moment; NULL: the end */
     char *trace;
     char *trace_from;
     char *trace_to;
@@ -35,6 +39,7 @@ static void replay_clear(Replay *replay)
 {
     g_free(replay->qmp);
     g_free(replay->threads);
+    g_free(replay->until);
     g_free(replay->trace);
     g_free(replay->trace_from);
     g_free(replay->trace_to);
@@ -56,6 +61,8 @@ static const char usage[] =
     "                  (with --qmp)\n"
     "  --from N        begin at checkpoint N (reprise info lists them); the guest's\n"
     "                  console output before it does not appear\n"
+    "  --until MOMENT  end when all vCPUs together have made so many steps, in the\n"
+    "                  order of reprise info --at; begins at the best checkpoint\n"
     "  --threads single          one vCPU at a time, in an order that is always\n"
     "                  the same; or parallel, which is the default\n"
     "  --trace NEW     log registers in the directory NEW, for reprise compare:\n"
@@ -80,6 +87,7 @@ static bool parse_arguments(Replay *replay, int argc, char **argv, int *status)
         { "qmp", 0, 0, G_OPTION_ARG_FILENAME, &replay->qmp, NULL, NULL },
         { "pause-at-end", 0, 0, G_OPTION_ARG_NONE, &replay->pause_at_end, NULL, NULL },
         { "from", 0, 0, G_OPTION_ARG_INT, &replay->from, NULL, NULL },
+        { "until", 0, 0, G_OPTION_ARG_STRING, &replay->until, NULL, NULL },
         { "threads", 0, 0, G_OPTION_ARG_STRING, &replay->threads, NULL, NULL },
         { "trace", 0, 0, G_OPTION_ARG_FILENAME, &replay->trace, NULL, NULL },
         { "trace-from", 0, 0, G_OPTION_ARG_STRING, &replay->trace_from, NULL, NULL },
@@ -104,8 +112,11 @@ static bool parse_arguments(Replay *replay, int argc, char **argv, int *status)
     } else if (replay->threads && !g_str_equal(replay->threads, "single") &&
                !g_str_equal(replay->threads, "parallel")) {
         *status = usage_error("replay: --threads is single or parallel, not '%s'", replay->threads);
-    } else if (replay->from < 0) {
+    } else if (replay->from < 0 && replay->from != NOT_GIVEN) {
         *status = usage_error("%s", "replay: --from is the number of a checkpoint");
+    } else if (replay->until &&
+               !g_ascii_string_to_unsigned(replay->until, 10, 0, UINT64_MAX, NULL, NULL)) {
+        *status = usage_error("replay: --until is a number of steps, not '%s'", replay->until);
     } else if (replay->trace_interval < 0) {
         *status = usage_error("%s", "replay: --trace-interval: at least 1");
     } else {
@@ -132,15 +143,16 @@ static bool refuse(GError **error, const char *format, ...)
 static bool find_place(Replay *replay, GError **error)
 {
     const GPtrArray *names = replay->manifest->checkpoints;
+    unsigned from = MAX(replay->from, 0);
 
-    if (replay->from == 0 && names->len == 0) {
+    if (from == 0 && names->len == 0) {
         return true;            /* QEMU says what is wrong */
     }
-    if ((unsigned)replay->from >= names->len) {
+    if (from >= names->len) {
         return refuse(error, "%s has no checkpoint %d: reprise info lists them",
                       replay->directory, replay->from);
     }
-    return place_find(replay->directory, names->pdata[replay->from], replay->from == 0,
+    return place_find(replay->directory, names->pdata[from], from == 0,
                       replay->manifest->n_vcpus, &replay->place, error);
 }
 
@@ -196,6 +208,11 @@ static int report(const Replay *replay, const JsonValue *result, double seconds)
     if (!json_member_bool(result, "identical")) {
         fprintf(stderr, "reprise: replay diverged: %s\n", divergence ? divergence : "unknown");
         return STATUS_DIVERGED;
+    }
+    if (replay->until) {
+        fprintf(stderr, "reprise: replayed up to moment %s, which is at %s, in %.1f s\n",
+                replay->until, cut, seconds);
+        return STATUS_OK;
     }
     if (cut) {
         fprintf(stderr, "reprise: replayed up to the cut at position %s in %.1f s; the recording "
@@ -288,8 +305,11 @@ static char *task_arguments(const Replay *replay, GError **error)
         }
         json_close(&arguments, '{');
     }
-    if (replay->from) {
+    if (replay->from >= 0) {
         json_u64(&arguments, "from", replay->from);
+    }
+    if (replay->until) {
+        json_u64(&arguments, "until", g_ascii_strtoull(replay->until, NULL, 10));
     }
     if (replay->threads) {
         json_string(&arguments, "threads", replay->threads);
@@ -303,7 +323,7 @@ static char *task_arguments(const Replay *replay, GError **error)
 
 int run_replay(int argc, char **argv)
 {
-    g_auto(Replay) replay = { 0 };
+    g_auto(Replay) replay = { .from = NOT_GIVEN };
     g_auto(GStrv) command = NULL;
     g_autofree char *arguments = NULL;
     g_autoptr(Emulator) emulator = NULL;

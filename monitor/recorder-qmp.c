@@ -56,9 +56,18 @@ void qmp_recorder_stop(bool has_pause, bool pause, Error **errp)
 }
 
 void qmp_recorder_replay(const char *directory, RecorderTrace *trace, bool has_threads,
-                         RecorderThreads threads, bool has_from, uint32_t from, Error **errp)
+                         RecorderThreads threads, bool has_from, uint32_t from,
+                         bool has_until, uint64_t until, Error **errp)
 {
     PlayerTrace wanted;
+    PlayerOptions options = {
+        .has_from = has_from,
+        .from = from,
+        .one_at_a_time = has_threads && threads == RECORDER_THREADS_SINGLE,
+        .has_until = has_until,
+        .until = until,
+        .trace = trace ? &wanted : NULL,
+    };
 
     if (runstate_is_running()) {
         error_setg(errp, "the guest runs already: start QEMU with -S to replay");
@@ -72,6 +81,5 @@ void qmp_recorder_replay(const char *directory, RecorderTrace *trace, bool has_t
             .to = trace->to,
         };
     }
-    player_start(directory, has_from ? from : 0,
-                 has_threads && threads == RECORDER_THREADS_SINGLE, trace ? &wanted : NULL, errp);
+    player_start(directory, &options, errp);
 }

@@ -30,8 +30,8 @@
 #include "replay/cut.h"
 #include "replay/player.h"
 #include "replay/schedule.h"
+#include "replay/stop.h"
 #include "replay/trace.h"
-#include "replay/verify.h"
 
 static char *recording;         /* its directory */
 static int64_t started_us;
@@ -47,6 +47,7 @@ static double furthest;         /* of the way there, that was shown */
 static Schedule *schedule;
 static unsigned n_running;      /* atomic: vCPUs that have not finished */
 static bool cut_off;            /* some logs end early, and there replay ends */
+static bool stops_early;        /* at a moment that somebody chose */
 
 static struct {
     QemuMutex lock;
@@ -134,6 +135,23 @@ static void stop_at_cut(RecorderVcpu *v)
     if (v->next.position >= v->cut) {
         v->next = (LogEvent) { .kind = LOG_EVENT_KINDS, .position = v->cut };
     }
+}
+
+/*
+ * A moment may lie between an instruction and the exception that it raised, where nobody can
+ * stop; then it stops when that was taken, which touches no memory.
+ */
+bool player_may_pass(const RecorderVcpu *v)
+{
+    return stops_early && v->next.kind == LOG_EVENT_KINDS;
+}
+
+static bool is_due(CPUState *cpu)
+{
+    RecorderVcpu *v = cpu->recorder;
+    Position position = recorder_position(cpu);
+
+    return position == v->next.position || (position > v->next.position && player_may_pass(v));
 }
 
 char *player_due(const RecorderVcpu *v)
@@ -435,7 +453,7 @@ bool recorder_replay_boundary(CPUState *cpu, bool *applied)
     if (!leave) {
         recorder_digest_if_due(cpu);
     }
-    while (!v->finished && !leave && recorder_position(cpu) == v->next.position) {
+    while (!v->finished && !leave && is_due(cpu)) {
         LogEvent event = v->next;
 
         if (event.kind == LOG_EVENT_WAIT && !wait_for(cpu, event.value[0], event.value[1])) {
@@ -604,8 +622,10 @@ static void set_goal(const Position *cut)
 }
 
 /* Open everything before the machine is touched. */
-static bool open_recording(const char *directory, unsigned from, RecorderVcpu *v[], Error **errp)
+static bool open_recording(const char *directory, const PlayerOptions *options, unsigned *from,
+                           RecorderVcpu *v[], Error **errp)
 {
+    const uint64_t *until = options->has_until ? &options->until : NULL;
     g_autoptr(GError) error = NULL;
     g_autofree Position *cut = NULL;
     g_autoptr(Place) place = NULL;
@@ -622,11 +642,12 @@ static bool open_recording(const char *directory, unsigned from, RecorderVcpu *v
                    MACHINE(qdev_get_machine())->smp.cpus);
         return false;
     }
-    place = find_checkpoint(directory, from, &error);
-    /* All of it: a byte that is wrong would look like a divergence, or a wait like a hang. */
-    if (!error && verify_for_replay(directory, manifest, &error) && !manifest->complete) {
-        cut = cut_find(directory, n, manifest->cut, &error);
+    *from = options->has_from ? options->from : stop_checkpoint(directory, manifest, until);
+    place = find_checkpoint(directory, *from, &error);
+    if (!error) {
+        cut = stop_find(directory, manifest, place, until, &error);
     }
+    stops_early = options->has_until;
     dma.next = (LogEvent) { .kind = LOG_EVENT_KINDS, .position = UINT64_MAX };
     dma.log = error ? NULL : open_log(directory, n, LOG_ORDER, place, &error);
     if (!dma.log || log_reader_next(dma.log, &dma.next, &error) == LOG_READER_BAD) {
@@ -647,11 +668,12 @@ static bool open_recording(const char *directory, unsigned from, RecorderVcpu *v
     return true;
 }
 
-bool player_start(const char *directory, unsigned from, bool one_at_a_time,
-                  const PlayerTrace *trace, Error **errp)
+bool player_start(const char *directory, const PlayerOptions *options, Error **errp)
 {
     static bool once;
+    const PlayerTrace *trace = options->trace;
     RecorderVcpu *v[SPHERE_MAX_VCPUS] = { NULL };
+    unsigned from;
     CPUState *cpu;
 
     if (recorder_active()) {
@@ -663,7 +685,7 @@ bool player_start(const char *directory, unsigned from, bool one_at_a_time,
         qemu_mutex_init(&dma.lock);
     }
     forget_recording();
-    if (!open_recording(directory, from, v, errp) ||
+    if (!open_recording(directory, options, &from, v, errp) ||
         (trace && !trace_start(trace, v, manifest->n_vcpus, errp)) ||
         !checkpoint_load(directory, (char *const *)manifest->checkpoints->pdata, from, errp)) {
         for (unsigned i = 0; i < SPHERE_MAX_VCPUS; i++) {
@@ -674,7 +696,7 @@ bool player_start(const char *directory, unsigned from, bool one_at_a_time,
     }
     recorder_tables_start();
     schedule = schedule_new(manifest->n_vcpus + 1, &schedule_ops);
-    if (one_at_a_time) {
+    if (options->one_at_a_time) {
         schedule_take_turns(schedule, manifest->n_vcpus);
     }
     for (unsigned i = 0; i < manifest->n_vcpus; i++) {
@@ -768,5 +790,5 @@ void player_finish(void)
         qapi_event_send_recorder_diverged(divergence, diverged_at.known, diverged_at.vcpu,
                                           diverged_at.known, diverged_at.position);
     }
-    qapi_event_send_recorder_replayed(!divergence, divergence, manifest->complete ? NULL : end);
+    qapi_event_send_recorder_replayed(!divergence, divergence, manifest->complete && !stops_early ? NULL : end);
 }

@@ -15,12 +15,17 @@ typedef struct PlayerTrace {
     const char *to;
 } PlayerTrace;
 
-/*
- * Puts the machine, which is paused, in the recorded state of checkpoint @from, and lets it run.
- * @trace may be NULL.
- */
-bool player_start(const char *directory, unsigned from, bool one_at_a_time,
-                  const PlayerTrace *trace, Error **errp);
+typedef struct PlayerOptions {
+    bool has_from;
+    unsigned from;              /* the checkpoint to begin at (else: the best one) */
+    bool one_at_a_time;
+    bool has_until;
+    uint64_t until;             /* the moment to stop at (else: the end) */
+    const PlayerTrace *trace;   /* or NULL */
+} PlayerOptions;
+
+/* Puts the machine, which is paused, in the recorded state of a checkpoint, and lets it run. */
+bool player_start(const char *directory, const PlayerOptions *options, Error **errp);
 
 /* Adds what is known of the replay under way. */
 void player_query(RecorderInfo *info);

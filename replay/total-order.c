@@ -281,8 +281,7 @@ TotalOrder *total_order_open(const char *directory, const Manifest *manifest, un
     return g_steal_pointer(&order);
 }
 
-/* The last checkpoint that is not after @moment; or the first. */
-static unsigned checkpoint_before(const char *directory, const Manifest *manifest, uint64_t moment)
+unsigned total_order_checkpoint(const char *directory, const Manifest *manifest, uint64_t moment)
 {
     for (unsigned i = manifest->checkpoints->len; i-- > 1; ) {
         g_autoptr(Place) place = NULL;
@@ -304,7 +303,7 @@ static unsigned checkpoint_before(const char *directory, const Manifest *manifes
 TotalOrder *total_order_open_at(const char *directory, const Manifest *manifest, uint64_t moment,
                                 GError **error)
 {
-    unsigned checkpoint = checkpoint_before(directory, manifest, moment);
+    unsigned checkpoint = total_order_checkpoint(directory, manifest, moment);
     g_autoptr(TotalOrder) order = total_order_open(directory, manifest, checkpoint, error);
     GError *failure = NULL;
     Run run;

@@ -30,6 +30,8 @@ typedef struct Run {
 /* From the checkpoint of this number on.  The recording is sound (verify.h). */
 TotalOrder *total_order_open(const char *directory, const Manifest *manifest, unsigned checkpoint,
                              GError **error);
+/* The last checkpoint that is not after @moment; or the first. */
+unsigned total_order_checkpoint(const char *directory, const Manifest *manifest, uint64_t moment);
 /* From the latest checkpoint that is not after @moment, up to that. */
 TotalOrder *total_order_open_at(const char *directory, const Manifest *manifest, uint64_t moment,
                                 GError **error);

@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Replays that end at a moment: the guest is the same there, from wherever one comes to it."""
+
+import hashlib
+import os
+import random
+import re
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
+from harness import Qmp, check, info, one_line, run, test, test_each
+from recording import (REPRISE, TOP, copy_of_hello, end, hello, main, place, record, replay, start,
+                       stock_command)
+
+MEM_MIB = 128
+RAM_BASE = 0x40000000
+SOCKET = os.path.join(TOP, "qmp")
+FEW = 3
+WINDOW = 200000             # steps
+HIDDEN = 2                  # steps of an exception that nobody can stop before
+
+
+def recorded():
+    """Two vCPUs that race, fault and are interrupted; directory, and its last moment."""
+    if not hasattr(recorded, "kept"):
+        directory = place("moments")
+        record(directory, "--checkpoint-interval", "0.4", "--", *stock_command(
+            "forkstorm -t 2 -n 10; racey -t 2 -n 20000; pipes -t 2 -n 50", smp=2,
+            boot=("--mem", str(MEM_MIB))))
+        check(len(info(directory)["checkpoints"]) >= 3, "too few checkpoints")
+        beyond = run(REPRISE, "info", "--at", str(1 << 63), directory, status=2).stderr
+        recorded.kept = directory, int(re.search(r"its last at (\d+)$", beyond).group(1))
+    return recorded.kept
+
+
+def state_at(directory, moment, *args):
+    """Where it stopped, all registers, all memory."""
+    process = start("replay", directory, "--until", str(moment), "--qmp", SOCKET,
+                    "--pause-at-end", *args)
+    qmp = Qmp(SOCKET, process)
+    ended = qmp.event("RECORDER_REPLAYED")
+    check(ended["identical"], ended)
+    registers = qmp("human-monitor-command", **{"command-line": "info registers -a"})["return"]
+    ram = os.path.join(TOP, "ram")
+    qmp("pmemsave", val=RAM_BASE, size=MEM_MIB << 20, filename=ram)
+    qmp("quit")
+    end(process)
+    qmp.close()
+    with open(ram, "rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    os.remove(ram)
+    return ended["cut"], registers, digest
+
+
+def positions(point):
+    return [int(part.split(":")[1]) for part in point.split(",")]
+
+
+def point_at(directory, moment):
+    told = run(REPRISE, "info", "--at", str(moment), directory).stdout
+    return positions(re.search(r": (0:\S+),", told).group(1))
+
+
+def words(point):
+    return ",".join(f"{i}:{position}" for i, position in enumerate(point))
+
+
+@test
+def a_moment_is_the_same_from_wherever_one_comes_to_it():
+    directory, last = recorded()
+    for moment in random.Random(1).sample(range(last), FEW):
+        states = [state_at(directory, moment, *args) for args in
+                  ([], ["--from", "0"], ["--threads", "single"],
+                   ["--", "-accel", "tcg,thread=multi,one-insn-per-tb=on"])]
+        check(all(state == states[0] for state in states), f"moment {moment}: {states}")
+        wanted = point_at(directory, moment)
+        check(all(0 <= seen - want <= HIDDEN for seen, want in zip(positions(states[0][0]), wanted)),
+              f"{states[0][0]}, but {wanted}")
+
+
+def faults_of(directory, vcpu, begin):
+    """Positions between an instruction and its exception, where nobody looks: soon after @begin."""
+    trace = place("trace")
+    after = [position + WINDOW for position in begin]
+    replay(directory, "--trace", trace, "--trace-interval", "1", "--trace-from", words(begin),
+           "--trace-to", words(after), "--from", "0")
+    dump = run(REPRISE, "dump", "--vcpu", str(vcpu), trace).stdout
+    seen = {int(at) for at in re.findall(r"@(\d+)  digest", dump)}
+    return [at for at in range(min(seen), max(seen)) if at not in seen]
+
+
+def moment_of(directory, vcpu, position, last):
+    """The first one at which this vCPU is there."""
+    low, high = 0, last
+    while low < high:
+        middle = (low + high) // 2
+        if point_at(directory, middle)[vcpu] < position:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@test
+def nobody_stops_between_an_instruction_and_its_exception():
+    directory, last = recorded()
+    places = (point_at(directory, last * tenth // 10) for tenth in (5, 4, 6, 7, 8))
+    faults = next(filter(None, (faults_of(directory, 0, begin) for begin in places)), None)
+    check(faults, "no fault was found")
+    for fault in faults[:FEW]:
+        moment = moment_of(directory, 0, fault, last)
+        check(point_at(directory, moment)[0] == fault, f"moment {moment} is not at {fault}")
+        states = [state_at(directory, moment, *args) for args in ([], ["--threads", "single"])]
+        after = next(at for at in range(fault, fault + HIDDEN + 1) if at not in faults)
+        check(positions(states[0][0])[0] == after, f"stopped at {states[0][0]}, not at {after}")
+        check(states[0] == states[1], states)
+
+
+@test
+def the_last_moment_is_the_end():
+    directory, last = recorded()
+    point = state_at(directory, last)[0]
+    check(point == info(directory)["end_point"], point)
+
+
+@test
+def the_tool_says_where_it_is():
+    directory, last = recorded()
+    line = replay(directory, "--until", str(last // 3))[1]
+    check(re.match(rf"reprise: replayed up to moment {last // 3}, which is at 0:\d+,1:\d+, in ", line),
+          line)
+
+
+@test_each(["x", "-1", "1.5", ""])
+def what_is_no_moment_is_refused(moment):
+    line = replay(hello()[0], "--until", moment, status=2)[1]
+    check(f"'{moment}'" in line, line)
+
+
+@test
+def moments_outside_are_refused():
+    directory, last = recorded()
+    check("outside" in replay(directory, "--until", str(last + 1), status=2)[1], "behind the end")
+    line = replay(directory, "--until", "5", "--from", "2", status=2)[1]
+    check("before the checkpoint" in line, line)
+
+
+@test
+def a_damaged_recording_is_refused():
+    directory = copy_of_hello()
+    with open(os.path.join(directory, "vcpu-0.order"), "r+b") as file:
+        file.seek(100)
+        byte = file.read(1)
+        file.seek(100)
+        file.write(bytes([byte[0] ^ 1]))
+    check("vcpu-0.order" in replay(directory, "--until", "1000", status=2)[1], "damage")
+    check("vcpu-0.order" in one_line(run(REPRISE, "info", "--at", "1000", directory,
+                                         status=2).stderr), "damage")
+
+
+main()
