@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Replays that end at a moment: the guest is the same there, from wherever one comes to it."""
 
+import contextlib
 import hashlib
 import os
 import random
@@ -33,23 +34,33 @@ def recorded():
     return recorded.kept
 
 
-def state_at(directory, moment, *args):
-    """Where it stopped, all registers, all memory."""
-    process = start("replay", directory, "--until", str(moment), "--qmp", SOCKET,
-                    "--pause-at-end", *args)
-    qmp = Qmp(SOCKET, process)
+def state(qmp):
+    """When it has stopped: where, all registers, all memory."""
     ended = qmp.event("RECORDER_REPLAYED")
     check(ended["identical"], ended)
     registers = qmp("human-monitor-command", **{"command-line": "info registers -a"})["return"]
     ram = os.path.join(TOP, "ram")
     qmp("pmemsave", val=RAM_BASE, size=MEM_MIB << 20, filename=ram)
-    qmp("quit")
-    end(process)
-    qmp.close()
     with open(ram, "rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     os.remove(ram)
     return ended["cut"], registers, digest
+
+
+@contextlib.contextmanager
+def replayed_until(directory, moment, *args):
+    process = start("replay", directory, "--until", str(moment), "--qmp", SOCKET,
+                    "--pause-at-end", *args)
+    qmp = Qmp(SOCKET, process)
+    yield qmp
+    qmp("quit")
+    end(process)
+    qmp.close()
+
+
+def state_at(directory, moment, *args):
+    with replayed_until(directory, moment, *args) as qmp:
+        return state(qmp)
 
 
 def positions(point):
@@ -114,6 +125,22 @@ def nobody_stops_between_an_instruction_and_its_exception():
         after = next(at for at in range(fault, fault + HIDDEN + 1) if at not in faults)
         check(positions(states[0][0])[0] == after, f"stopped at {states[0][0]}, not at {after}")
         check(states[0] == states[1], states)
+
+
+@test
+def one_replay_can_go_back_and_forth():
+    directory, last = recorded()
+    moments = [last * tenth // 10 for tenth in (7, 3, 9, 5)]
+    with replayed_until(directory, moments[0]) as qmp:
+        seen = {moments[0]: state(qmp)}
+        for moment in [*moments[1:], *moments]:
+            check(qmp("recorder-replay", directory=directory, until=moment) == {"return": {}}, moment)
+            now = state(qmp)
+            check(seen.setdefault(moment, now) == now, f"{moment} was another one before")
+        check("outside" in qmp("recorder-replay", directory=directory, until=last + 1)["error"]["desc"],
+              "a moment outside")
+        qmp("recorder-replay", directory=directory)
+        check(qmp.event("RECORDER_REPLAYED") == {"identical": True}, "the end")
 
 
 @test
