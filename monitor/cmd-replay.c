@@ -3,12 +3,11 @@
  * `reprise replay`: starts a QEMU as the recording's manifest describes it, lets
  * it replay, and says whether it was the same run.
  *
- * What can be found out without a QEMU is found out before: a recording that is
- * damaged is not one that diverges.
+ * What the manifest and checkpoints' places tell is found out before; QEMU reads the logs.
  */
 #include <glib.h>
-#include <limits.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 
 #include "emulator.h"

@@ -33,6 +33,9 @@
 #include "replay/stop.h"
 #include "replay/trace.h"
 
+/* Of an instruction that raises an exception, and its delivery: nobody can stop before them. */
+#define EXCEPTION_STEPS 2
+
 static char *recording;         /* its directory */
 static int64_t started_us;
 static Manifest *manifest;
@@ -141,9 +144,10 @@ static void stop_at_cut(RecorderVcpu *v)
  * A moment may lie between an instruction and the exception that it raised, where nobody can
  * stop; then it stops when that was taken, which touches no memory.
  */
-bool player_may_pass(const RecorderVcpu *v)
+bool player_may_pass(const RecorderVcpu *v, Position position)
 {
-    return stops_early && v->next.kind == LOG_EVENT_KINDS;
+    return stops_early && v->next.kind == LOG_EVENT_KINDS &&
+           position <= v->next.position + EXCEPTION_STEPS;
 }
 
 static bool is_due(CPUState *cpu)
@@ -151,7 +155,7 @@ static bool is_due(CPUState *cpu)
     RecorderVcpu *v = cpu->recorder;
     Position position = recorder_position(cpu);
 
-    return position == v->next.position || (position > v->next.position && player_may_pass(v));
+    return position == v->next.position || (position > v->next.position && player_may_pass(v, position));
 }
 
 char *player_due(const RecorderVcpu *v)

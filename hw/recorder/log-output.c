@@ -30,7 +30,8 @@ struct LogOutput {
     void *opaque;
     unsigned tick;              /* atomic */
     bool failed;                /* atomic */
-    uint64_t stored;            /* atomic; bytes in all files */
+    uint64_t written;           /* atomic: bytes, to all files */
+    uint64_t dropped;           /* atomic: of these, that are no longer there */
 
     pthread_t thread;
     bool running;
@@ -124,7 +125,7 @@ static void forget(LogOutput *output, const LogDrop *drop)
                             &freed, &error)) {
             fail(output, error);
         }
-        __atomic_fetch_sub(&output->stored, freed, __ATOMIC_RELAXED);
+        __atomic_fetch_add(&output->dropped, freed, __ATOMIC_RELEASE);
     }
 }
 
@@ -204,7 +205,7 @@ static void write_block(LogOutput *output, LogBlock *block)
         fail(output, error);
         return;
     }
-    __atomic_fetch_add(&output->stored, LOG_BLOCK_HEADER_BYTES + stored, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&output->written, LOG_BLOCK_HEADER_BYTES + stored, __ATOMIC_RELAXED);
 }
 
 static void tick(LogOutput *output)
@@ -331,9 +332,17 @@ unsigned log_output_tick(LogOutput *output)
     return __atomic_load_n(&output->tick, __ATOMIC_RELAXED);
 }
 
+uint64_t log_output_written(LogOutput *output)
+{
+    return __atomic_load_n(&output->written, __ATOMIC_RELAXED);
+}
+
+/* The one first that grows last, or the difference might be less than nothing. */
 uint64_t log_output_stored(LogOutput *output)
 {
-    return __atomic_load_n(&output->stored, __ATOMIC_RELAXED);
+    uint64_t dropped = __atomic_load_n(&output->dropped, __ATOMIC_ACQUIRE);
+
+    return __atomic_load_n(&output->written, __ATOMIC_RELAXED) - dropped;
 }
 
 /* Descriptors and names stay the same as long as the files are there. */

@@ -61,7 +61,8 @@ bool log_output_start(LogOutput *output, GError **error);
 
 /* Counts fifths of a second: cheaper than a clock.  Any thread. */
 unsigned log_output_tick(LogOutput *output);
-/* How many bytes are in the files.  Any thread. */
+/* How many bytes were written so far, and how many are in the files.  Any thread. */
+uint64_t log_output_written(LogOutput *output);
 uint64_t log_output_stored(LogOutput *output);
 /* Are the files where they were created?  Any thread. */
 bool log_output_check(LogOutput *output, GError **error);

@@ -376,6 +376,11 @@ void log_writer_accounts(LogWriter *writer, uint64_t bytes[LOG_ACCOUNTS])
     }
 }
 
+uint64_t log_writer_written(LogWriter *writer)
+{
+    return log_output_written(writer->output);
+}
+
 uint64_t log_writer_stored(LogWriter *writer)
 {
     return log_output_stored(writer->output);

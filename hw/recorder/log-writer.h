@@ -93,7 +93,8 @@ static inline LogPlace *log_place_of(LogPlaces *places, unsigned stream, LogSubs
 
 /* How many bytes (before compression) were appended under each account.  Any thread. */
 void log_writer_accounts(LogWriter *writer, uint64_t bytes[LOG_ACCOUNTS]);
-/* How many bytes are in its files by now.  Any thread. */
+/* How many bytes were written so far, and how many are in its files by now.  Any thread. */
+uint64_t log_writer_written(LogWriter *writer);
 uint64_t log_writer_stored(LogWriter *writer);
 /* Are its files where they were created?  Looked at by itself now and then.  Any thread. */
 bool log_writer_check(LogWriter *writer, GError **error);

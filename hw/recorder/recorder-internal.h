@@ -177,8 +177,8 @@ bool player_take(CPUState *cpu, LogEventKind kind, uint64_t *value);
 bool player_take_if_due(CPUState *cpu, LogEventKind kind, uint64_t *value);
 /* The next event of the order log in words, to be freed. */
 char *player_due(const RecorderVcpu *v);
-/* May it make a step more than it should, since nobody can stop before that? */
-bool player_may_pass(const RecorderVcpu *v);
+/* May it go on to @position, behind the end, since nobody can stop before that? */
+bool player_may_pass(const RecorderVcpu *v, Position position);
 /* The one place that reports a divergence; replay stops. */
 void player_diverged(CPUState *cpu, Position position, const char *format, ...)
     G_GNUC_PRINTF(3, 4);

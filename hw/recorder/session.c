@@ -377,7 +377,6 @@ static double checkpoint_interval(const RecorderOptions *options)
 typedef struct Start {
     const char *directory;
     const RecorderOptions *options;
-    bool was_running;
     GThread *thread;
     Coroutine *waiter;
     GError *failure;            /* the thread's */
@@ -389,7 +388,6 @@ typedef void StartStep(Start *start);
 typedef struct Step {
     StartStep *step;
     Start *start;
-    Coroutine *waiter;
 } Step;
 
 static void make_step(void *opaque)
@@ -397,13 +395,13 @@ static void make_step(void *opaque)
     Step *step = opaque;
 
     step->step(step->start);
-    aio_co_wake(step->waiter);
+    aio_co_wake(step->start->waiter);
 }
 
 /* vCPUs are not stopped from within a coroutine. */
 static void coroutine_fn in_main_loop(StartStep *step, Start *start)
 {
-    Step todo = { step, start, qemu_coroutine_self() };
+    Step todo = { step, start };
 
     aio_bh_schedule_oneshot(qemu_get_aio_context(), make_step, &todo);
     qemu_coroutine_yield();
@@ -441,6 +439,7 @@ static gpointer bring_to_disk(gpointer opaque)
 static void first_step(Start *start)
 {
     const RecorderOptions *options = start->options;
+    bool was_running = runstate_is_running();
 
     if (!check_options(options, &start->error)) {
         return;
@@ -457,15 +456,14 @@ static void first_step(Start *start)
     session.keep_s = options->keep_s;
     recorder_force_slow_path = options->slow_path || !tcg_has_recorder_check();
     session.manifest = describe_machine();
-    start->was_running = runstate_is_running();
-    pause_if(start->was_running);
+    pause_if(was_running);
     if (begin(&start->error)) {
         session.start = start;
     } else {
         remove_leftovers();
         session_clear();
     }
-    resume_if(start->was_running);
+    resume_if(was_running);
 }
 
 /* Once: by the coroutine, or before that by somebody who ends the recording already. */

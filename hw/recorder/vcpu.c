@@ -135,7 +135,7 @@ void recorder_step_slow(CPUState *cpu)
     RecorderVcpu *v = cpu->recorder;
     Position now = recorder_position(cpu);
 
-    if (recorder_replaying() && now >= v->next.position && !player_may_pass(v)) {
+    if (recorder_replaying() && now >= v->next.position && !player_may_pass(v, now + 1)) {
         g_autofree char *due = player_due(v);
 
         player_diverged(cpu, now, "%s, but an exception came first", due);

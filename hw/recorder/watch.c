@@ -28,7 +28,7 @@
 
 typedef struct Sample {
     int64_t us;                 /* of g_get_monotonic_time() */
-    uint64_t bytes;             /* of logs, on disk */
+    uint64_t bytes;             /* of logs, written so far */
 } Sample;
 
 static struct {
@@ -92,7 +92,7 @@ static void look_at_disk(void)
 static void look_slowly(void)
 {
     watch.before = watch.last;
-    watch.last = (Sample) { g_get_monotonic_time(), log_writer_stored(watch.writer) };
+    watch.last = (Sample) { g_get_monotonic_time(), log_writer_written(watch.writer) };
     watch.checkpoint_bytes = size_of_checkpoints();
     look_at_disk();
 }
@@ -189,7 +189,7 @@ void recorder_watch_query(RecorderInfo *info)
     }
     info->has_stored_bytes = info->has_rate = true;
     info->stored_bytes = stored_bytes();
-    info->rate = us > 0 ? (log_writer_stored(watch.writer) - watch.before.bytes) * 1e6 / us : 0;
+    info->rate = us > 0 ? (log_writer_written(watch.writer) - watch.before.bytes) * 1e6 / us : 0;
     info->has_free_bytes = watch.knows_free;
     info->free_bytes = watch.free_bytes;
     info->has_max_bytes = watch.limits.bytes > 0;

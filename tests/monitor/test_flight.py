@@ -64,6 +64,8 @@ def the_last_seconds_are_kept_in_bounded_space():
         first = info(directory)["checkpoints"][0]
         while info(directory)["checkpoints"][0] == first:       # also while logs are being dropped
             taken.append(blocks(directory))
+            rate = qmp("query-recorder")["return"]["rate"]
+            check(rate < 1e9, f"{rate} bytes per second")
         dropped += 1
     told = qmp("query-recorder")["return"]["stored-bytes"]
     check(told < 2 * max(taken), f"it says that it has {told} bytes: what was dropped, too?")
