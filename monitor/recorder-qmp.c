@@ -9,7 +9,6 @@
 #include "system/runstate.h"
 
 #include "hw/recorder/session.h"
-#include "hw/recorder/watch.h"
 #include "replay/player.h"
 
 void coroutine_fn qmp_recorder_start(const char *directory,

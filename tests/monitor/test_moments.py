@@ -6,12 +6,14 @@ import hashlib
 import os
 import random
 import re
+import signal
 import sys
+import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-from harness import Qmp, check, info, one_line, run, test, test_each
-from recording import (REPRISE, TOP, copy_of_hello, end, hello, main, place, record, replay, start,
-                       stock_command)
+from harness import Qmp, check, emulator_of, info, one_line, run, test, test_each
+from recording import (REPRISE, TOP, console, copy_of_hello, end, hello, main, place, record,
+                       replay, start, stock_command)
 
 MEM_MIB = 128
 RAM_BASE = 0x40000000
@@ -19,6 +21,11 @@ SOCKET = os.path.join(TOP, "qmp")
 FEW = 3
 WINDOW = 200000             # steps
 HIDDEN = 2                  # steps of an exception that nobody can stop before
+
+
+def last_moment(directory):
+    beyond = run(REPRISE, "info", "--at", str(1 << 63), directory, status=2).stderr
+    return int(re.search(r"its last at (\d+)$", beyond).group(1))
 
 
 def recorded():
@@ -29,8 +36,7 @@ def recorded():
             "forkstorm -t 2 -n 10; racey -t 2 -n 20000; pipes -t 2 -n 50", smp=2,
             boot=("--mem", str(MEM_MIB))))
         check(len(info(directory)["checkpoints"]) >= 3, "too few checkpoints")
-        beyond = run(REPRISE, "info", "--at", str(1 << 63), directory, status=2).stderr
-        recorded.kept = directory, int(re.search(r"its last at (\d+)$", beyond).group(1))
+        recorded.kept = directory, last_moment(directory)
     return recorded.kept
 
 
@@ -141,6 +147,29 @@ def one_replay_can_go_back_and_forth():
               "a moment outside")
         qmp("recorder-replay", directory=directory)
         check(qmp.event("RECORDER_REPLAYED") == {"identical": True}, "the end")
+
+
+@test
+def what_a_disk_writes_and_what_was_cut_off_have_moments_too():
+    """Killed while a disk writes to memory: DMA is a stream of the order like any other."""
+    directory, disk = place("disk"), os.path.join(TOP, "disk.img")
+    with open(disk, "wb") as file:
+        file.write(os.urandom(16 << 20))
+    process = start("record", "-o", directory, "--checkpoint-interval", "0.4", "--", *stock_command(
+        "while :; do echo 3 >/proc/sys/vm/drop_caches; sha256sum /dev/vda; done", smp=2,
+        boot=("--mem", str(MEM_MIB))), "-drive", f"file={disk},if=none,id=d,format=raw",
+        "-device", "virtio-blk-pci,drive=d")
+    while console().count(b"/dev/vda") < 2:
+        check(process.poll() is None, "it ended")
+        time.sleep(0.05)
+    os.kill(emulator_of(process), signal.SIGKILL)
+    end(process, 1)
+    last = last_moment(directory)
+    for moment in (last * 9 // 10, last - 1000):
+        states = [state_at(directory, moment, *args) for args in
+                  ([], ["--from", "0"], ["--threads", "single"])]
+        check(all(state == states[0] for state in states), f"moment {moment}: {states}")
+    os.remove(disk)
 
 
 @test
