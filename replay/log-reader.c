@@ -23,9 +23,15 @@
 
 G_DEFINE_QUARK(log-reader-error-quark, log_reader_error)
 
-struct LogReader {
-    char *path;
+/* An open file, which copies of a reader share. */
+typedef struct LogFile {
     int fd;
+    char *path;
+} LogFile;
+
+struct LogReader {
+    LogFile *file;              /* counted references */
+    uint64_t at;                /* the next byte to be read */
     unsigned n_vcpus;
     unsigned stream;
     LogSubstream substream;
@@ -60,7 +66,7 @@ bad(LogReader *reader, uint64_t offset, const char *format, ...)
     what = g_strdup_vprintf(format, arguments);
     va_end(arguments);
     g_set_error(&reader->error, LOG_READER_ERROR, LOG_READER_ERROR_DAMAGED,
-                "%s: byte %" G_GUINT64_FORMAT ": %s", reader->path, offset, what);
+                "%s: byte %" G_GUINT64_FORMAT ": %s", reader->file->path, offset, what);
     return LOG_READER_BAD;
 }
 
@@ -76,18 +82,19 @@ static ssize_t read_file(LogReader *reader, void *buffer, size_t n)
     size_t done = 0;
 
     while (done < n) {
-        ssize_t got = read(reader->fd, (uint8_t *)buffer + done, n - done);
+        ssize_t got = pread(reader->file->fd, (uint8_t *)buffer + done, n - done, reader->at);
 
         if (got == 0) {
             break;
         }
         if (got > 0) {
             done += got;
+            reader->at += got;
         } else if (errno != EINTR) {
             int failure = errno;
 
             g_set_error(&reader->error, G_FILE_ERROR, g_file_error_from_errno(failure),
-                        "cannot read %s: %s", reader->path, g_strerror(failure));
+                        "cannot read %s: %s", reader->file->path, g_strerror(failure));
             return -1;
         }
     }
@@ -294,7 +301,7 @@ bool log_reader_dropped(const LogReader *reader, Position *reached)
 
 const char *log_reader_path(const LogReader *reader)
 {
-    return reader->path;
+    return reader->file->path;
 }
 
 uint64_t log_reader_block(const LogReader *reader)
@@ -321,12 +328,12 @@ static bool open_file(LogReader *reader, LogFileHeader *header)
     ssize_t got;
 
     /* Not blocking, in case that it is a pipe. */
-    reader->fd = open(reader->path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-    if (reader->fd < 0 || fstat(reader->fd, &status) < 0) {
+    reader->file->fd = open(reader->file->path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    if (reader->file->fd < 0 || fstat(reader->file->fd, &status) < 0) {
         int failure = errno;
 
         g_set_error(&reader->error, G_FILE_ERROR, g_file_error_from_errno(failure),
-                    "cannot open %s: %s", reader->path, g_strerror(failure));
+                    "cannot open %s: %s", reader->file->path, g_strerror(failure));
         return false;
     }
     if (!S_ISREG(status.st_mode)) {
@@ -349,12 +356,12 @@ static bool open_file(LogReader *reader, LogFileHeader *header)
     if (header->version != LOG_VERSION) {
         g_set_error(&reader->error, LOG_READER_ERROR, LOG_READER_ERROR_VERSION,
                     "%s has log format %u; this reprise reads format %u",
-                    reader->path, header->version, LOG_VERSION);
+                    reader->file->path, header->version, LOG_VERSION);
         return false;
     }
     if (header->incompatible & ~(uint32_t)LOG_FILE_INCOMPATIBLE) {
         g_set_error(&reader->error, LOG_READER_ERROR, LOG_READER_ERROR_VERSION,
-                    "%s needs features 0x%x that this reprise does not have", reader->path,
+                    "%s needs features 0x%x that this reprise does not have", reader->file->path,
                     header->incompatible & ~(uint32_t)LOG_FILE_INCOMPATIBLE);
         return false;
     }
@@ -366,19 +373,20 @@ static LogReader *reader_new(const char *directory, const char *name)
 {
     LogReader *reader = g_new0(LogReader, 1);
 
-    reader->path = g_build_filename(directory, name, NULL);
-    reader->fd = -1;
+    reader->file = g_atomic_rc_box_new0(LogFile);
+    reader->file->path = g_build_filename(directory, name, NULL);
+    reader->file->fd = -1;
     reader->table = log_event_table();
     return reader;
 }
 
 static bool seek(LogReader *reader, uint64_t offset)
 {
-    if (offset > G_MAXINT64 || lseek(reader->fd, offset, SEEK_SET) < 0) {
+    if (offset > G_MAXINT64) {
         bad(reader, offset, "there is no such byte");
         return false;
     }
-    reader->offset = offset;
+    reader->offset = reader->at = offset;
     return true;
 }
 
@@ -465,16 +473,51 @@ unsigned log_directory_n_vcpus(const char *directory, GError **error)
     return header.n_vcpus;
 }
 
+LogReader *log_reader_copy(const LogReader *reader, LogEvent *last)
+{
+    bool is_packed = reader->block.flags & LOG_BLOCK_LZ4;
+    LogReader *copy = g_memdup2(reader, sizeof(*reader));
+
+    copy->file = g_atomic_rc_box_acquire(reader->file);
+    copy->error = reader->error ? g_error_copy(reader->error) : NULL;
+    copy->stored = copy->raw = NULL;
+    if (reader->cursor.start) {
+        size_t size = reader->cursor.end - reader->cursor.start;
+        uint8_t *events = g_memdup2(reader->cursor.start, size);
+
+        *(is_packed ? &copy->raw : &copy->stored) = events;
+        copy->cursor.start = events;
+        copy->cursor.next = events + (reader->cursor.next - reader->cursor.start);
+        copy->cursor.end = events + size;
+        if (last->bytes) {
+            last->bytes = events + (last->bytes - reader->cursor.start);
+        }
+    }
+    return copy;
+}
+
+size_t log_reader_size(const LogReader *reader)
+{
+    return sizeof(*reader) + (reader->cursor.end - reader->cursor.start);
+}
+
+static void close_file(gpointer data)
+{
+    LogFile *file = data;
+
+    if (file->fd >= 0) {
+        close(file->fd);
+    }
+    g_free(file->path);
+}
+
 void log_reader_free(LogReader *reader)
 {
     if (reader) {
-        if (reader->fd >= 0) {
-            close(reader->fd);
-        }
+        g_atomic_rc_box_release_full(reader->file, close_file);
         g_clear_error(&reader->error);
         g_free(reader->stored);
         g_free(reader->raw);
-        g_free(reader->path);
         g_free(reader);
     }
 }

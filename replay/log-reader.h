@@ -29,6 +29,13 @@ LogReader *log_reader_open(const char *directory, unsigned n_vcpus, unsigned str
 /* The same from a place on; if no block begins there, the first read says so. */
 LogReader *log_reader_open_at(const char *directory, unsigned n_vcpus, unsigned stream,
                               LogSubstream substream, const LogPlace *place, GError **error);
+/*
+ * Another one that stands at the same place, on the same file.  @last: a copy of the event that was
+ * read last, if it is still of interest; its bytes are those of the new reader then.
+ */
+LogReader *log_reader_copy(const LogReader *reader, LogEvent *last);
+/* How much memory it takes. */
+size_t log_reader_size(const LogReader *reader);
 void log_reader_free(LogReader *reader);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(LogReader, log_reader_free)
 

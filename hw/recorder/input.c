@@ -83,7 +83,7 @@ MemTxResult recorder_device_store(CPUState *cpu, MemoryRegion *mr, hwaddr offset
     recorder_count(v, RECORDER_COUNT_DEVICE_STORES);
     v->store_hash = recorder_mix(recorder_mix(v->store_hash, address), value);
     if (recorder_replaying()) {
-        player_console_store(address, value);
+        player_console_store(cpu, address, value);
         return player_take_if_due(cpu, LOG_EVENT_STORE_RESULT, &logged) ? logged : MEMTX_OK;
     }
     if (mr->rom_device) {

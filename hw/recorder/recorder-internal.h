@@ -87,7 +87,8 @@ typedef struct RecorderVcpu {
 
     LogReader *order;           /* replaying */
     LogReader *data;
-    LogEvent next;              /* of the order log: where to stop */
+    LogEvent read;              /* the next event of the order log, */
+    LogEvent next;              /* or the end of the replay before it: where to stop */
     LogEvent next_input;        /* of the data log */
     Position same_at;           /* the last digest that was as recorded */
     Position cut;               /* replay/cut.h: where a log that is cut off ends */
@@ -182,7 +183,7 @@ bool player_may_pass(const RecorderVcpu *v, Position position);
 /* The one place that reports a divergence; replay stops. */
 void player_diverged(CPUState *cpu, Position position, const char *format, ...)
     G_GNUC_PRINTF(3, 4);
-void player_console_store(hwaddr address, uint64_t value);
+void player_console_store(CPUState *cpu, hwaddr address, uint64_t value);
 
 /* dma.c */
 void recorder_dma_start(LogStream *log, Processor *processor);

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Replays what devices did to memory.  The DMA stream has no thread of its own: whoever waits for
+ * it brings it forward.
+ */
+#include "qemu/osdep.h"
+#include "hw/core/cpu.h"
+
+#include "hw/recorder/recorder-internal.h"
+#include "replay/player-internal.h"
+
+/* One event of DMA, whose WAIT is over if it is one; the caller has the DMA lock. */
+static void step_dma(CPUState *cpu)
+{
+    LogEvent *event = &player.dma.next;
+
+    if (event->kind == LOG_EVENT_STEP && event->position == player.dma.steps) {
+        schedule_publish(player.schedule, player.manifest->n_vcpus, ++player.dma.steps);
+    } else if (event->kind == LOG_EVENT_DMA_WRITE && event->position == player.dma.steps &&
+               checkpoint_write_ram(event->value[0], event->bytes, event->n_bytes)) {
+        schedule_publish(player.schedule, player.manifest->n_vcpus, ++player.dma.steps);
+    } else if (event->kind != LOG_EVENT_WAIT) {
+        player_diverged(cpu, recorder_position(cpu), "DMA step %" PRIu64
+                        " cannot be replayed", player.dma.steps);
+    }
+    player_next_event(cpu, player.dma.log, event);
+}
+
+/*
+ * The DMA stream up to @steps, as far as that can be done.  Nobody waits with the
+ * lock: another who wants less of the stream must be able to go on.
+ */
+static bool bring_dma_forward(CPUState *cpu, uint64_t steps)
+{
+    RecorderVcpu *v = cpu->recorder;
+    bool done = true;
+
+    qemu_mutex_lock(&player.dma.lock);
+    while (!v->finished && done && player.dma.steps < steps) {
+        uint64_t stream = player.dma.next.value[0];
+        Position position = player.dma.next.value[1];
+
+        if (player.dma.next.kind != LOG_EVENT_WAIT || stream >= player.manifest->n_vcpus ||
+            schedule_reached(player.schedule, stream) >= position) {
+            step_dma(cpu);
+        } else if (stream == cpu->cpu_index) {
+            player_diverged(cpu, recorder_position(cpu), "it waits for DMA step %" PRIu64
+                            ", which waits for it", player.dma.steps);
+        } else {
+            qemu_mutex_unlock(&player.dma.lock);
+            done = player_wait_for_vcpu(cpu, stream, position);
+            qemu_mutex_lock(&player.dma.lock);
+        }
+    }
+    qemu_mutex_unlock(&player.dma.lock);
+    return done;
+}
+
+bool player_wait_for_dma(CPUState *cpu, uint64_t steps)
+{
+    bool done;
+
+    if (schedule_reached(player.schedule, player.manifest->n_vcpus) >= steps) {
+        return true;
+    }
+    player_show_wait(cpu->recorder, player.manifest->n_vcpus, steps);
+    done = bring_dma_forward(cpu, steps);
+    recorder_waits(cpu->recorder, RECORDER_WAITS_FOR_NOTHING);
+    return done;
+}
+
+/* Of the DMA that is left, one event. */
+static bool finish_step(LogEvent *event, GError **error)
+{
+    switch (event->kind) {
+    case LOG_EVENT_DMA_WRITE:
+        if (!checkpoint_write_ram(event->value[0], event->bytes, event->n_bytes)) {
+            g_set_error(error, LOG_READER_ERROR, LOG_READER_ERROR_DAMAGED,
+                        "at the end: DMA step %" PRIu64 " cannot be replayed", event->position);
+            return false;
+        }
+        /* fall through */
+    case LOG_EVENT_STEP:
+        player.dma.steps++;
+        break;
+    default:
+        break;
+    }
+    return log_reader_next(player.dma.log, event, error) == LOG_READER_EVENT;
+}
+
+void player_finish_dma(void)
+{
+    LogEvent *event = &player.dma.next;
+
+    while (!player.divergence && event->kind != LOG_EVENT_KINDS &&
+           event->position < player.dma.cut) {
+        g_autoptr(GError) error = NULL;
+
+        if (!finish_step(event, &error)) {
+            *event = (LogEvent) { .kind = LOG_EVENT_KINDS, .position = UINT64_MAX };
+            player.divergence = error ? g_strdup(error->message) : NULL;
+        }
+    }
+    schedule_publish(player.schedule, player.manifest->n_vcpus, player.dma.steps);
+}

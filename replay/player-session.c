@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Start and end of a replay.
+ */
+#include "qemu/osdep.h"
+#include "exec/cputlb.h"
+#include "hw/boards.h"
+#include "hw/core/cpu.h"
+#include "qapi/error.h"
+#include "qapi/qapi-events-recorder.h"
+#include "system/cpus.h"
+#include "system/runstate.h"
+
+#include "hw/recorder/place.h"
+#include "hw/recorder/recorder.h"
+#include "hw/recorder/recorder-internal.h"
+#include "hw/recorder/session.h"
+#include "replay/cut.h"
+#include "replay/player-internal.h"
+#include "replay/stop.h"
+#include "replay/trace.h"
+
+static void attach_vcpu(CPUState *cpu, run_on_cpu_data data)
+{
+    RecorderVcpu **v = data.host_ptr;
+
+    v[cpu->cpu_index]->tables = recorder_tables_new();
+    recorder_vcpu_attach(cpu, v[cpu->cpu_index]);
+}
+
+void player_close_vcpu(RecorderVcpu *v)
+{
+    if (v) {
+        g_clear_pointer(&v->order, log_reader_free);
+        g_clear_pointer(&v->data, log_reader_free);
+        recorder_vcpu_free(v);
+    }
+}
+
+static void detach_vcpu(CPUState *cpu, run_on_cpu_data data)
+{
+    player_close_vcpu(recorder_vcpu_detach(cpu));
+}
+
+/* From the start, or from @place. */
+static LogReader *open_log(const char *directory, unsigned stream, LogSubstream substream,
+                           const Place *place, GError **error)
+{
+    unsigned n = player.manifest->n_vcpus;
+
+    return place ? log_reader_open_at(directory, n, stream, substream,
+                                      log_place_of(place->logs, stream, substream), error)
+                 : log_reader_open(directory, n, stream, substream, error);
+}
+
+static RecorderVcpu *open_vcpu(const char *directory, unsigned vcpu, const Place *place,
+                               Position cut, Error **errp)
+{
+    g_autoptr(GError) error = NULL;
+    RecorderVcpu *v = g_new0(RecorderVcpu, 1);
+
+    v->alone = player.manifest->n_vcpus == 1;
+    v->digest_due = UINT64_MAX;
+    v->order = open_log(directory, vcpu, LOG_ORDER, place, &error);
+    if (v->order) {
+        v->data = open_log(directory, vcpu, LOG_DATA, place, &error);
+    }
+    if (place) {
+        v->base = v->same_at = place->point->at[vcpu];
+        v->store_hash = place->stores[vcpu];
+        v->expected = place->logged[vcpu];
+    }
+    v->read = v->next_input = (LogEvent) { .kind = LOG_EVENT_KINDS, .position = UINT64_MAX };
+    if (!v->data ||
+        log_reader_next(v->order, &v->read, &error) == LOG_READER_BAD ||
+        log_reader_next(v->data, &v->next_input, &error) == LOG_READER_BAD) {
+        error_setg(errp, "%s", error->message);
+        player_close_vcpu(v);
+        return NULL;
+    }
+    v->cut = cut;
+    player_stop_at_cut(v);
+    return v;
+}
+
+static void forget_recording(void)
+{
+    g_clear_pointer(&player.recording, g_free);
+    g_clear_pointer(&player.manifest, manifest_free);
+    g_clear_pointer(&player.schedule, schedule_free);
+    trace_drop();
+    g_clear_pointer(&player.dma.log, log_reader_free);
+    g_clear_pointer(&player.divergence, g_free);
+    g_clear_pointer(&player.goal, point_free);
+    player.diverged_at.known = false;
+    player.furthest = 0;
+    player.dma.steps = 0;
+}
+
+/* NULL and no error: it is the start of the recording. */
+static Place *find_checkpoint(const char *directory, unsigned number, GError **error)
+{
+    Place *place;
+
+    if (number >= player.manifest->checkpoints->len) {
+        g_set_error(error, MANIFEST_ERROR, MANIFEST_ERROR_INVALID, player.manifest->checkpoints->len ?
+                    "%s has no checkpoint %u: its last is %u" :
+                    "%s is not complete: it has no checkpoint", directory, number,
+                    player.manifest->checkpoints->len - 1);
+        return NULL;
+    }
+    place_find(directory, player.manifest->checkpoints->pdata[number], number == 0, player.manifest->n_vcpus,
+               &place, error);
+    return place;
+}
+
+/* Of a recording without an end, where its logs end together. */
+static void set_goal(const Position *cut)
+{
+    bool known = player.manifest->end || cut;
+
+    player.goal = known ? point_new(player.manifest->n_vcpus) : NULL;
+    for (unsigned i = 0; player.goal && i < player.manifest->n_vcpus; i++) {
+        Position end = player.manifest->end ? player.manifest->end->at[i] : CUT_NONE;
+
+        player.goal->at[i] = cut ? MIN(cut[i], end) : end;
+        known &= player.goal->at[i] != CUT_NONE;
+    }
+    if (!known) {
+        g_clear_pointer(&player.goal, point_free);
+    }
+}
+
+/* Open everything before the machine is touched. */
+static bool open_recording(const char *directory, const PlayerOptions *options, unsigned *from,
+                           RecorderVcpu *v[], Error **errp)
+{
+    const uint64_t *until = options->has_until ? &options->until : NULL;
+    g_autoptr(GError) error = NULL;
+    g_autofree Position *cut = NULL;
+    g_autoptr(Place) place = NULL;
+    unsigned n;
+
+    player.manifest = manifest_load(directory, &error);
+    if (!player.manifest || !manifest_check_replayable(player.manifest, &error)) {
+        error_setg(errp, "%s", error->message);
+        return false;
+    }
+    n = player.manifest->n_vcpus;
+    if (n > SPHERE_MAX_VCPUS || n != MACHINE(qdev_get_machine())->smp.cpus) {
+        error_setg(errp, "the recording has %u vCPUs, and this machine %u", n,
+                   MACHINE(qdev_get_machine())->smp.cpus);
+        return false;
+    }
+    *from = options->has_from ? options->from : stop_checkpoint(directory, player.manifest, until);
+    place = find_checkpoint(directory, *from, &error);
+    if (!error) {
+        cut = stop_find(directory, player.manifest, place, until, &error);
+    }
+    player.stops_early = options->has_until;
+    player.dma.next = (LogEvent) { .kind = LOG_EVENT_KINDS, .position = UINT64_MAX };
+    player.dma.log = error ? NULL : open_log(directory, n, LOG_ORDER, place, &error);
+    if (!player.dma.log || log_reader_next(player.dma.log, &player.dma.next, &error) == LOG_READER_BAD) {
+        error_setg(errp, "%s", error->message);
+        return false;
+    }
+    player.dma.steps = place ? place->dma_steps : 0;
+    player.dma.cut = cut ? cut[n] : CUT_NONE;
+    player.cut_off = player.dma.cut != CUT_NONE;
+    set_goal(cut);
+    for (unsigned i = 0; i < n; i++) {
+        player.cut_off |= cut && cut[i] != CUT_NONE;
+        v[i] = open_vcpu(directory, i, place, cut ? cut[i] : CUT_NONE, errp);
+        if (!v[i]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool player_start(const char *directory, const PlayerOptions *options, Error **errp)
+{
+    static bool once;
+    const PlayerTrace *trace = options->trace;
+    RecorderVcpu *v[SPHERE_MAX_VCPUS] = { NULL };
+    unsigned from;
+    CPUState *cpu;
+
+    if (recorder_active()) {
+        error_setg(errp, "a recording is being made or replayed already");
+        return false;
+    }
+    if (!once) {
+        once = true;
+        qemu_mutex_init(&player.dma.lock);
+    }
+    forget_recording();
+    if (!open_recording(directory, options, &from, v, errp) ||
+        (trace && !trace_start(trace, v, player.manifest->n_vcpus, errp)) ||
+        !checkpoint_load(directory, (char *const *)player.manifest->checkpoints->pdata, from, errp)) {
+        for (unsigned i = 0; i < SPHERE_MAX_VCPUS; i++) {
+            player_close_vcpu(v[i]);
+        }
+        forget_recording();
+        return false;
+    }
+    recorder_tables_start();
+    player_new_schedule(v, options->one_at_a_time);
+    CPU_FOREACH(cpu) {
+        run_on_cpu(cpu, attach_vcpu, RUN_ON_CPU_HOST_PTR(v));
+    }
+    recorder_mode = RECORDER_REPLAYING;
+    player.recording = g_strdup(directory);
+    player.started_us = g_get_monotonic_time();
+    for (unsigned i = 0; i < player.manifest->n_vcpus; i++) {
+        player_show_next(v[i]);
+    }
+    recorder_listen_to_signal(true);
+    vm_start();
+    return true;
+}
+
+void player_query(RecorderInfo *info)
+{
+    info->directory = g_strdup(player.recording);
+    info->has_seconds = info->has_dma_position = true;
+    info->seconds = (g_get_monotonic_time() - player.started_us) / 1e6;
+    info->dma_position = schedule_reached(player.schedule, player.manifest->n_vcpus);
+    if (player.goal) {
+        g_autoptr(Point) now = point_new(player.manifest->n_vcpus);
+        double done = 0, all = 0;
+
+        recorder_query_point(now);
+        for (unsigned i = 0; i < player.manifest->n_vcpus; i++) {
+            done += MIN(now->at[i], player.goal->at[i]);
+            all += player.goal->at[i];
+        }
+        /* A position is looked at in mid-flight, and may seem to go back. */
+        player.furthest = MAX(player.furthest, all > 0 ? done / all : 1);
+        info->has_progress = true;
+        info->progress = player.furthest;
+    }
+}
+
+/* All vCPUs are stopped. */
+void player_finish(void)
+{
+    g_autoptr(Point) point = point_new(player.manifest->n_vcpus);
+    g_autofree char *end = NULL;
+    CPUState *cpu;
+
+    if (!player.divergence && qatomic_read(&player.n_running)) {
+        return;         /* paused by somebody */
+    }
+    recorder_query_point(point);
+    end = point_format(point);
+    player_finish_dma();
+    /* Of a cut, the digest is not known. */
+    if (!player.divergence && !player.cut_off && player.manifest->end) {
+        g_autofree char *digest = checkpoint_ram_digest();
+
+        if (g_strcmp0(digest, player.manifest->ram_digest) != 0) {
+            player.divergence = g_strdup_printf("at the end: expected RAM digest %s, seen %s",
+                                         player.manifest->ram_digest, digest);
+        }
+    }
+    recorder_listen_to_signal(false);
+    recorder_mode = RECORDER_OFF;
+    CPU_FOREACH(cpu) {
+        run_on_cpu(cpu, detach_vcpu, RUN_ON_CPU_NULL);
+    }
+    trace_end();
+    if (player.divergence) {
+        qapi_event_send_recorder_diverged(player.divergence, player.diverged_at.known, player.diverged_at.vcpu,
+                                          player.diverged_at.known, player.diverged_at.position);
+    }
+    qapi_event_send_recorder_replayed(!player.divergence, player.divergence, player.manifest->complete && !player.stops_early ? NULL : end);
+}
