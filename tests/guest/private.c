@@ -12,7 +12,15 @@
  * of pointers through all lines of the region must visit each once and end
  * where it began; copies must compare equal and cleared memory must be zero.
  * The digest depends on the numbers of threads and rounds alone.
+ *
+ * A thread keeps its region for all rounds.  faults.c is the same program with
+ * a new region for each.
  */
+#ifndef PROGRAM
+#define PROGRAM "private"
+#define NEW_REGION_EACH_ROUND 0
+#endif
+
 #include "guest.h"
 
 #include <inttypes.h>
@@ -102,16 +110,20 @@ static uint64_t chase(Link *links, uint64_t seed)
 static void work(unsigned id)
 {
     uint64_t digest = id;
+    void *region = guest_map(REGION_SIZE, MAP_PRIVATE);
 
     for (unsigned long i = 0; i < guest.rounds; i++) {
         uint64_t seed = guest_mix((uint64_t)id << 32 | i);
-        void *region = guest_map(REGION_SIZE, MAP_PRIVATE);
 
+        if (NEW_REGION_EACH_ROUND && i > 0) {
+            check(munmap(region, REGION_SIZE) == 0, "munmap: %m");
+            region = guest_map(REGION_SIZE, MAP_PRIVATE);
+        }
         digest = guest_mix(digest ^ fill_and_sum(region, seed));
         copy_and_clear(region);
         digest = guest_mix(digest ^ chase(region, seed));
-        check(munmap(region, REGION_SIZE) == 0, "munmap: %m");
     }
+    check(munmap(region, REGION_SIZE) == 0, "munmap: %m");
     digests[id].value = digest;
 }
 
@@ -119,7 +131,7 @@ int main(int argc, char **argv)
 {
     uint64_t digest = 0;
 
-    guest_init("private", 8, argc, argv);
+    guest_init(PROGRAM, 8, argc, argv);
     guest_parallel(guest.threads, work);
     for (unsigned i = 0; i < guest.threads; i++) {
         digest = guest_mix(digest ^ digests[i].value);
