@@ -306,14 +306,11 @@ TotalOrder *total_order_open_at(const char *directory, const Manifest *manifest,
     unsigned checkpoint = total_order_checkpoint(directory, manifest, moment);
     g_autoptr(TotalOrder) order = total_order_open(directory, manifest, checkpoint, error);
     GError *failure = NULL;
-    Run run;
 
     if (!order) {
         return NULL;
     }
-    while (order->moment < moment &&
-           total_order_next(order, moment - order->moment, &run, &failure)) {
-    }
+    total_order_follow(order, moment, &failure);
     if (failure) {
         g_propagate_error(error, failure);
         return NULL;
@@ -326,6 +323,61 @@ TotalOrder *total_order_open_at(const char *directory, const Manifest *manifest,
         return NULL;
     }
     return g_steal_pointer(&order);
+}
+
+TotalOrder *total_order_copy(const TotalOrder *order)
+{
+    TotalOrder *copy = g_memdup2(order, sizeof(*order) + order->n_streams * sizeof(Stream));
+
+    copy->directory = g_strdup(order->directory);
+    copy->cut = g_memdup2(order->cut, order->cut ? order->n_streams * sizeof(Position) : 0);
+    copy->goal = g_memdup2(order->goal, order->n_streams * sizeof(Goal));
+    for (unsigned i = 0; i < order->n_streams; i++) {
+        copy->stream[i].log = log_reader_copy(order->stream[i].log, &copy->stream[i].wait);
+    }
+    return copy;
+}
+
+size_t total_order_size(const TotalOrder *order)
+{
+    size_t size = sizeof(*order);
+
+    for (unsigned i = 0; i < order->n_streams; i++) {
+        size += sizeof(Stream) + log_reader_size(order->stream[i].log);
+    }
+    return size;
+}
+
+bool total_order_follow(TotalOrder *order, uint64_t moment, GError **error)
+{
+    GError *failure = NULL;
+    Run run;
+
+    while (order->moment < moment &&
+           total_order_next(order, moment - order->moment, &run, &failure)) {
+    }
+    if (failure) {
+        g_propagate_error(error, failure);
+    }
+    return !failure && order->moment == moment;
+}
+
+bool total_order_find(TotalOrder *order, unsigned stream, Position position, uint64_t *moment,
+                      GError **error)
+{
+    GError *failure = NULL;
+    Run run;
+
+    while (total_order_next(order, UINT64_MAX, &run, &failure)) {
+        if (run.stream == stream && run.from <= position && position < run.to) {
+            *moment = order->moment - (run.to - position);
+            return true;
+        }
+    }
+    if (failure) {
+        g_propagate_error(error, failure);
+    }
+    return false;
 }
 
 void total_order_free(TotalOrder *order)

@@ -35,11 +35,23 @@ unsigned total_order_checkpoint(const char *directory, const Manifest *manifest,
 /* From the latest checkpoint that is not after @moment, up to that. */
 TotalOrder *total_order_open_at(const char *directory, const Manifest *manifest, uint64_t moment,
                                 GError **error);
+/* Another one that stands at the same place, and the memory that one takes. */
+TotalOrder *total_order_copy(const TotalOrder *order);
+size_t total_order_size(const TotalOrder *order);
 void total_order_free(TotalOrder *order);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(TotalOrder, total_order_free)
 
 /* The next steps, at most @most; false: there are none, or @error. */
 bool total_order_next(TotalOrder *order, uint64_t most, Run *run, GError **error);
+
+/* On to a moment; false: that is not ahead, or @error. */
+bool total_order_follow(TotalOrder *order, uint64_t moment, GError **error);
+/*
+ * When does @stream, which has made @position steps, make the next one?  That is not behind.  False:
+ * never, or @error.  The order goes on to the end of the run with that step, or to the end.
+ */
+bool total_order_find(TotalOrder *order, unsigned stream, Position position, uint64_t *moment,
+                      GError **error);
 
 /* Where it is: the moment, and what each stream has done. */
 uint64_t total_order_moment(const TotalOrder *order);

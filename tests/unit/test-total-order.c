@@ -259,6 +259,38 @@ static void test_moments(void)
     }
 }
 
+/* A copy goes on as the other one does, and finds each step when that is made. */
+static void test_copy(void)
+{
+    g_auto(Recording) r = { 0 };
+    g_autoptr(TotalOrder) order = NULL;
+    GError *error = NULL;
+    Run run;
+
+    make_recording(&r, 3000);
+    order = open_order(&r, 0);
+    for (unsigned i = 0; total_order_next(order, 37, &run, &error); i++) {
+        g_autoptr(TotalOrder) copy = total_order_copy(order);
+        g_autoptr(TotalOrder) finder = total_order_copy(copy);
+        uint64_t moment = 0;
+        Run again;
+
+        g_assert_cmpuint(total_order_size(copy), >, sizeof(Run));
+        if (i % 10 || !total_order_next(copy, 1, &again, &error)) {
+            continue;
+        }
+        g_assert_true(total_order_find(finder, again.stream, again.from, &moment, &error));
+        g_assert_cmpuint(moment, ==, total_order_moment(order));
+        /* The copy is on its way alone. */
+        g_assert_false(total_order_follow(copy, UINT64_MAX, &error));
+        g_assert_cmpuint(total_order_moment(copy), ==, STEPS);
+        g_assert_false(total_order_find(finder, again.stream, again.from, &moment, &error));
+        g_assert_no_error(error);
+    }
+    g_assert_no_error(error);
+    g_assert_cmpuint(total_order_moment(order), ==, STEPS);
+}
+
 /* vCPUs with much and with little to do are at the same part of their ways, or they waited. */
 static void test_pace(void)
 {
@@ -316,6 +348,7 @@ int main(int argc, char **argv)
     g_test_add_func("/total-order/all-steps", test_all_steps_in_order);
     g_test_add_func("/total-order/checkpoints", test_checkpoints_lie_on_it);
     g_test_add_func("/total-order/moments", test_moments);
+    g_test_add_func("/total-order/copy", test_copy);
     g_test_add_func("/total-order/pace", test_pace);
     g_test_add_func("/total-order/outside", test_outside);
     g_test_add_func("/total-order/circle", test_circle);
