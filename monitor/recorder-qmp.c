@@ -9,6 +9,7 @@
 #include "system/runstate.h"
 
 #include "hw/recorder/session.h"
+#include "replay/debugger.h"
 #include "replay/player.h"
 
 void coroutine_fn qmp_recorder_start(const char *directory,
@@ -81,4 +82,18 @@ void qmp_recorder_replay(const char *directory, RecorderTrace *trace, bool has_t
         };
     }
     player_start(directory, &options, errp);
+}
+
+void qmp_recorder_debug(const char *directory, const char *at, Error **errp)
+{
+    debugger_open(directory, at ?: "start", errp);
+}
+
+void qmp_recorder_goto(const char *at, Error **errp)
+{
+    if (!debugger_active()) {
+        error_setg(errp, "no recording is being debugged: use recorder-debug first");
+        return;
+    }
+    debugger_goto(at, errp);
 }

@@ -25,6 +25,7 @@
 #include "hw/recorder/session.h"
 #include "hw/recorder/version.h"
 #include "hw/recorder/watch.h"
+#include "replay/debugger.h"
 #include "replay/player.h"
 
 /* --- query-recorder --------------------------------------------------------- */
@@ -207,6 +208,7 @@ RecorderInfo *qmp_query_recorder(Error **errp)
         recorder_query_session(info);
     } else if (recorder_replaying()) {
         player_query(info);
+        debugger_query(info);
     }
     recorder_watch_query(info);
     return g_steal_pointer(&info);

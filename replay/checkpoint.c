@@ -19,6 +19,7 @@
 #include "hw/boards.h"
 #include "hw/core/cpu.h"
 #include "hw/core/sysemu-cpu-ops.h"
+#include "io/channel-buffer.h"
 #include "io/channel-file.h"
 #include "migration/qemu-file.h"
 #include "migration/savevm.h"
@@ -85,6 +86,32 @@ static uint64_t *take_changes(uint64_t *n_changed)
         }
     }
     return changed;
+}
+
+GArray *checkpoint_take_changes(void)
+{
+    GArray *pages = g_array_new(false, false, sizeof(uint32_t));
+    uint64_t n_changed;
+    g_autofree uint64_t *changed = take_changes(&n_changed);
+    uint32_t n = memory_region_size(main_ram()) / RAM_IMAGE_PAGE;
+
+    for (uint32_t page = 0; n_changed > 0 && page < n; page++) {
+        uint64_t word = changed[page / RAM_IMAGE_CHUNK_PAGES];
+
+        if (word == 0) {
+            page |= RAM_IMAGE_CHUNK_PAGES - 1;
+        } else if (word >> page % RAM_IMAGE_CHUNK_PAGES & 1) {
+            g_array_append_val(pages, page);
+            n_changed--;
+        }
+    }
+    return pages;
+}
+
+const uint8_t *checkpoint_ram(uint64_t *size)
+{
+    *size = memory_region_size(main_ram());
+    return memory_region_get_ram_ptr(main_ram());
 }
 
 static uint8_t *find_ram(void *opaque, const char *name, uint64_t size, bool *zeroed)
@@ -186,6 +213,52 @@ static int load_cpus(QEMUFile *file)
         cpu->interrupt_request = 0;
     }
     return 0;
+}
+
+/*
+ * Without what all CPUs have in common: nothing of that is kept, and to load it drops all code,
+ * since most who do so have written to memory behind TCG's back.
+ */
+GByteArray *checkpoint_save_registers(void)
+{
+    QIOChannelBuffer *channel = qio_channel_buffer_new(64 * 1024);
+    QEMUFile *file = qemu_file_new_output(QIO_CHANNEL(channel));
+    GByteArray *bytes = g_byte_array_new();
+    CPUState *cpu;
+
+    CPU_FOREACH(cpu) {
+        int failed = vmstate_save_state(file, cpu->cc->sysemu_ops->legacy_vmsd, cpu, NULL);
+
+        assert(!failed);
+    }
+    qemu_put_byte(file, 0);     /* the loader looks one byte ahead */
+    qemu_fflush(file);
+    g_byte_array_append(bytes, channel->data, channel->usage);
+    qemu_fclose(file);
+    object_unref(OBJECT(channel));
+    return bytes;
+}
+
+void checkpoint_load_registers(const GByteArray *bytes)
+{
+    QIOChannelBuffer *channel = qio_channel_buffer_new(bytes->len);
+    QEMUFile *file;
+    CPUState *cpu;
+
+    memcpy(channel->data, bytes->data, bytes->len);
+    channel->usage = bytes->len;
+    file = qemu_file_new_input(QIO_CHANNEL(channel));
+    CPU_FOREACH(cpu) {
+        const VMStateDescription *vmsd = cpu->cc->sysemu_ops->legacy_vmsd;
+        int failed = vmstate_load_state(file, vmsd, cpu, vmsd->version_id);
+
+        assert(!failed);
+        cpu->halted = 0;
+        cpu->interrupt_request = 0;
+        cpu->exception_index = -1;
+    }
+    qemu_fclose(file);
+    object_unref(OBJECT(channel));
 }
 
 static bool save_sums(const char *directory, const char *const *names, Error **errp)
@@ -301,6 +374,7 @@ bool checkpoint_write_ram(uint64_t offset, const void *bytes, size_t n)
     for (MemoryRegion *mr = main_ram(); mr; mr = mr->container) {
         address += mr->addr;
     }
+    checkpoint_written(offset, n);
     return address_space_write(&address_space_memory, address, MEMTXATTRS_UNSPECIFIED,
                                bytes, n) == MEMTX_OK;
 }

@@ -55,6 +55,8 @@ void player_show_next(RecorderVcpu *v);
 void player_show_wait(RecorderVcpu *v, unsigned stream, uint64_t steps);
 /* False if the vCPU must leave cpu_exec() before it can wait on. */
 bool player_wait_for_vcpu(CPUState *cpu, unsigned stream, Position position);
+/* DIGEST or END; else it diverges. */
+void player_check_digest(CPUState *cpu, const LogEvent *event);
 /* All vCPUs and DMA are where @v and the log of DMA say. */
 void player_new_schedule(RecorderVcpu *const v[], bool one_at_a_time);
 

@@ -92,6 +92,7 @@ static void forget_recording(void)
     g_clear_pointer(&player.dma.log, log_reader_free);
     g_clear_pointer(&player.divergence, g_free);
     g_clear_pointer(&player.goal, point_free);
+    player.arrived = NULL;
     player.diverged_at.known = false;
     player.furthest = 0;
     player.dma.steps = 0;
@@ -157,7 +158,7 @@ static bool open_recording(const char *directory, const PlayerOptions *options, 
     if (!error) {
         cut = stop_find(directory, player.manifest, place, until, &error);
     }
-    player.stops_early = options->has_until;
+    player.stops_early = options->has_until || options->arrived;
     player.dma.next = (LogEvent) { .kind = LOG_EVENT_KINDS, .position = UINT64_MAX };
     player.dma.log = error ? NULL : open_log(directory, n, LOG_ORDER, place, &error);
     if (!player.dma.log || log_reader_next(player.dma.log, &player.dma.next, &error) == LOG_READER_BAD) {
@@ -216,7 +217,10 @@ bool player_start(const char *directory, const PlayerOptions *options, Error **e
         player_show_next(v[i]);
     }
     recorder_listen_to_signal(true);
-    vm_start();
+    player.arrived = options->arrived;
+    if (!player.arrived) {
+        vm_start();
+    }
     return true;
 }
 
@@ -242,14 +246,47 @@ void player_query(RecorderInfo *info)
     }
 }
 
+static void judge_memory(void)
+{
+    g_autofree char *digest = checkpoint_ram_digest();
+
+    if (g_strcmp0(digest, player.manifest->ram_digest) != 0) {
+        player.divergence = g_strdup_printf("at the end: expected RAM digest %s, seen %s",
+                                            player.manifest->ram_digest, digest);
+    }
+}
+
+void player_leave(void)
+{
+    CPUState *cpu;
+
+    recorder_listen_to_signal(false);
+    recorder_mode = RECORDER_OFF;
+    CPU_FOREACH(cpu) {
+        run_on_cpu(cpu, detach_vcpu, RUN_ON_CPU_NULL);
+    }
+    player.arrived = NULL;
+}
+
+void player_forget_console(void)
+{
+    g_clear_pointer(&player.shown, g_free);
+}
+
+void player_tell_divergence(void)
+{
+    qapi_event_send_recorder_diverged(player.divergence, player.diverged_at.known,
+                                      player.diverged_at.vcpu, player.diverged_at.known,
+                                      player.diverged_at.position);
+}
+
 /* All vCPUs are stopped. */
 void player_finish(void)
 {
     g_autoptr(Point) point = point_new(player.manifest->n_vcpus);
     g_autofree char *end = NULL;
-    CPUState *cpu;
 
-    if (!player.divergence && qatomic_read(&player.n_running)) {
+    if (player.arrived || (!player.divergence && qatomic_read(&player.n_running))) {
         return;         /* paused by somebody */
     }
     recorder_query_point(point);
@@ -257,22 +294,69 @@ void player_finish(void)
     player_finish_dma();
     /* Of a cut, the digest is not known. */
     if (!player.divergence && !player.cut_off && player.manifest->end) {
-        g_autofree char *digest = checkpoint_ram_digest();
-
-        if (g_strcmp0(digest, player.manifest->ram_digest) != 0) {
-            player.divergence = g_strdup_printf("at the end: expected RAM digest %s, seen %s",
-                                         player.manifest->ram_digest, digest);
-        }
+        judge_memory();
     }
-    recorder_listen_to_signal(false);
-    recorder_mode = RECORDER_OFF;
-    CPU_FOREACH(cpu) {
-        run_on_cpu(cpu, detach_vcpu, RUN_ON_CPU_NULL);
-    }
+    player_leave();
     trace_end();
     if (player.divergence) {
-        qapi_event_send_recorder_diverged(player.divergence, player.diverged_at.known, player.diverged_at.vcpu,
-                                          player.diverged_at.known, player.diverged_at.position);
+        player_tell_divergence();
     }
-    qapi_event_send_recorder_replayed(!player.divergence, player.divergence, player.manifest->complete && !player.stops_early ? NULL : end);
+    qapi_event_send_recorder_replayed(!player.divergence, player.divergence,
+                                      player.manifest->complete && !player.stops_early ? NULL : end);
+}
+
+/* --- for a debugger ----------------------------------------------------------------- */
+
+void player_go_on(const Position *cut)
+{
+    RecorderVcpu *v[SPHERE_MAX_VCPUS];
+    CPUState *cpu;
+
+    CPU_FOREACH(cpu) {
+        v[cpu->cpu_index] = cpu->recorder;
+    }
+    for (unsigned i = 0; i < player.manifest->n_vcpus; i++) {
+        v[i]->cut = cut[i];
+        v[i]->finished = false;
+        player_stop_at_cut(v[i]);
+        player_show_next(v[i]);
+    }
+    player.dma.cut = cut[player.manifest->n_vcpus];
+    if (!player.shown) {
+        player.shown = g_new0(Position, player.manifest->n_vcpus);
+    }
+    g_clear_pointer(&player.goal, point_free);
+    set_goal(cut);
+    player.furthest = 0;
+    player_new_schedule(v, false);
+}
+
+const char *player_arrive(void)
+{
+    if (!player.divergence) {
+        player_finish_dma();
+    }
+    return player.divergence;
+}
+
+const char *player_judge(void)
+{
+    CPUState *cpu;
+
+    if (!player.manifest->complete) {
+        return NULL;            /* nobody knows what it would be like */
+    }
+    CPU_FOREACH(cpu) {
+        RecorderVcpu *v = cpu->recorder;
+
+        if (v->read.kind == LOG_EVENT_END && v->read.position == recorder_position(cpu)) {
+            v->finished = false;
+            player_check_digest(cpu, &v->read);
+            v->finished = true;
+        }
+    }
+    if (!player.divergence && player.manifest->ram_digest) {
+        judge_memory();
+    }
+    return player.divergence;
 }

@@ -164,7 +164,7 @@ bool player_take(CPUState *cpu, LogEventKind kind, uint64_t *value)
     return true;
 }
 
-static void check_digest(CPUState *cpu, const LogEvent *event)
+void player_check_digest(CPUState *cpu, const LogEvent *event)
 {
     RecorderVcpu *v = cpu->recorder;
     Registers seen;
@@ -311,10 +311,10 @@ static void apply(CPUState *cpu, const LogEvent *event)
         recorder_step(cpu);
         break;
     case LOG_EVENT_DIGEST:
-        check_digest(cpu, event);
+        player_check_digest(cpu, event);
         break;
     case LOG_EVENT_END:
-        check_digest(cpu, event);
+        player_check_digest(cpu, event);
         if (!cpu->recorder->finished) {
             finish(cpu);
         }

@@ -5,6 +5,9 @@
 #ifndef REPLAY_PLAYER_H
 #define REPLAY_PLAYER_H
 
+#include "hw/core/cpu.h"
+#include "hw/recorder/log-events.h"
+#include "hw/recorder/position.h"
 #include "qapi/qapi-types-recorder.h"
 
 /* Digests of a replay, to be compared with those of another: logs of their own. */
@@ -22,6 +25,11 @@ typedef struct PlayerOptions {
     bool has_until;
     uint64_t until;             /* the moment to stop at (else: the end) */
     const PlayerTrace *trace;   /* or NULL */
+    /*
+     * For a debugger: nothing runs yet, and each time that all vCPUs have come where they were to
+     * stop, or one has diverged, this is called in a vCPU's thread; they do not go on by themselves.
+     */
+    void (*arrived)(void);
 } PlayerOptions;
 
 /* Puts the machine, which is paused, in the recorded state of a checkpoint, and lets it run. */
@@ -32,5 +40,30 @@ void player_query(RecorderInfo *info);
 
 /* The machine has stopped: if replay is over, judge it. */
 void player_finish(void);
+
+/* --- for a debugger; all vCPUs are paused ------------------------------------------- */
+
+/* When the vCPUs run next, they and DMA make no steps but those before @cut. */
+void player_go_on(const Position *cut);
+/* They have arrived, and DMA is brought there; what went wrong, or NULL. */
+const char *player_arrive(void);
+/* All are at their ends: what differs from the recording, or NULL. */
+const char *player_judge(void);
+/* RECORDER_DIVERGED. */
+void player_tell_divergence(void);
+/* The recording is left; one may begin at another of its checkpoints. */
+void player_leave(void);
+/* No more of it: until then, the console shows nothing twice. */
+void player_forget_console(void);
+
+/* player-state.c: where it is in the logs, to be there again. */
+typedef struct PlayerState PlayerState;
+PlayerState *player_save(void);
+void player_load(const PlayerState *state);
+Position player_state_at(const PlayerState *state, unsigned vcpu);
+size_t player_state_size(const PlayerState *state);
+void player_state_free(PlayerState *state);
+/* What the next step of a vCPU is, if that is no instruction; else LOG_EVENT_KINDS. */
+LogEventKind player_next_step(CPUState *cpu);
 
 #endif

@@ -420,9 +420,7 @@ void recorder_walk_writes_slow(CPUState *cpu, void *host, uint64_t word)
     if (!recorder_ram_offset(host, &offset)) {
         return;
     }
-    if (recorder_recording()) {
-        checkpoint_written(offset, sizeof(word));
-    }
+    checkpoint_written(offset, sizeof(word));
     if (v->alone) {
         return;
     }

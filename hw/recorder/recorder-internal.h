@@ -211,6 +211,12 @@ bool checkpoint_load(const char *recording, char *const *names, unsigned number,
 bool checkpoint_write_ram(uint64_t offset, const void *bytes, size_t n);
 /* Digest of all guest RAM; to be freed. */
 char *checkpoint_ram_digest(void);
+/* Which pages were written since this was last asked, as uint32_t, ascending. */
+GArray *checkpoint_take_changes(void);
+const uint8_t *checkpoint_ram(uint64_t *size);
+/* The registers of all vCPUs, to be loaded in the same process. */
+GByteArray *checkpoint_save_registers(void);
+void checkpoint_load_registers(const GByteArray *registers);
 
 /* checkpoints.c: those that are made while recording, after the first. */
 void recorder_checkpoints_start(const char *directory, int directory_fd, Manifest *manifest,

@@ -117,6 +117,13 @@ static inline void recorder_wake(CPUState *cpu)
     }
 }
 
+/* --- debuggers (replay/hits.c) ------------------------------------------------ */
+
+/* Replaying: an instruction with a breakpoint is next; one that runs meets a watchpoint. */
+void recorder_pass_breakpoint(CPUState *cpu);
+/* Does not return if the instruction must run again, alone. */
+void recorder_pass_watchpoint(CPUState *cpu, vaddr address, uintptr_t retaddr);
+
 /* --- inputs (input.c) ------------------------------------------------------- */
 
 MemTxResult recorder_device_load(CPUState *cpu, MemoryRegion *mr, hwaddr offset,

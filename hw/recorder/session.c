@@ -25,6 +25,7 @@
 #include "hw/recorder/session.h"
 #include "hw/recorder/watch.h"
 #include "replay/checkpoint-sums.h"
+#include "replay/debugger.h"
 #include "replay/player.h"
 
 static struct {
@@ -682,7 +683,9 @@ static void vm_state_changed(void *opaque, bool running, RunState state)
     if (recorder_recording()) {
         check_paused_registers(running);
     }
-    if (!running && recorder_replaying()) {
+    if (debugger_active()) {
+        debugger_state_changed(running);
+    } else if (!running && recorder_replaying()) {
         player_finish();
     }
 }

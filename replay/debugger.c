@@ -1,0 +1,755 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * See debugger.h.  All ways are made of legs: the vCPUs run in parallel up to the vector of a
+ * moment, and all stand still there.  Then the next leg is chosen, or the way has ended.
+ *
+ *   TO        a moment.  The last legs get shorter and shorter, and there is a snapshot after
+ *             each: to go back from there will take little.
+ *   FORWARD   a window at a time, in which hits are noted.  If there are any, TO the first.
+ *   BACKWARD  from the snapshot before to where one was, noting hits; if there are any, TO the
+ *             last, else from the snapshot before that one.
+ *
+ * The machine runs meanwhile, for QEMU and for those who ask.  If somebody stops it, the way ends
+ * at the last place of which it is known that nothing was hit before it.
+ */
+#include "qemu/osdep.h"
+#include "exec/breakpoint.h"
+#include "exec/gdbstub.h"
+#include "hw/core/cpu.h"
+#include "qapi/error.h"
+#include "qemu/ctype.h"
+#include "qemu/cutils.h"
+#include "qemu/error-report.h"
+#include "qemu/main-loop.h"
+#include "system/cpus.h"
+#include "system/runstate.h"
+
+#include "hw/recorder/recorder.h"
+#include "hw/recorder/recorder-internal.h"
+#include "replay/debugger.h"
+#include "replay/hits.h"
+#include "replay/player.h"
+#include "replay/snapshots.h"
+#include "replay/total-order.h"
+
+/* Steps of all vCPUs together. */
+#define SHORT_LEG 1000000u
+#define LONG_LEG (256 * SHORT_LEG)
+/* TO: how much longer a leg is than the one after it. */
+#define LEG_FACTOR 4
+/* How far one can go without another snapshot. */
+#define SNAPSHOT_DISTANCE (SHORT_LEG / 4)
+#define SNAPSHOT_BUDGET (UINT64_C(1) << 30)
+
+typedef enum Going {
+    STILL,
+    TO,
+    FORWARD,
+    BACKWARD,
+} Going;
+
+typedef enum StopReason {
+    STOP_THERE,                 /* where it was to go */
+    STOP_STEPPED,
+    STOP_HIT,
+    STOP_BEGIN,                 /* of the recording: it cannot go further */
+    STOP_END,
+} StopReason;
+
+typedef struct Plan {
+    Going going;
+    uint64_t target;            /* where it ends if nothing is hit */
+    StopReason reason;          /* and why */
+    Hit hit;                    /* if that is one */
+    CPUState *cpu;              /* whose step, whose hit */
+    bool backwards;
+    bool is_silent;             /* the step is no instruction: one more */
+    Position from;              /* where the stepped vCPU came from */
+    uint64_t window;            /* FORWARD: how long the next one is */
+    TotalOrder *scanned;        /* where hits are noted since; BACKWARD: until @high */
+    uint64_t high;
+    uint64_t safe;              /* nothing is hit between here and where it began */
+} Plan;
+
+static struct {
+    char *directory;            /* NULL: not active */
+    Manifest *manifest;
+    unsigned checkpoint;        /* of the first snapshot */
+    TotalOrder *order;          /* where it stands, or where the leg leads */
+    uint64_t now;
+    uint64_t first, last;       /* moments */
+    Plan plan;
+    struct {                    /* the last hit that was shown: it is not hit again at once */
+        CPUState *cpu;
+        uint64_t moment;
+    } shown;
+    bool waits;                 /* the main thread does, for the leg to end */
+    bool arrived;               /* atomic */
+    QemuEvent event;            /* that it has */
+    QEMUBH *bh;                 /* the same */
+    const char *history;        /* for gdb: which end of it was met; NULL: none */
+} debugger;
+
+bool debugger_active(void)
+{
+    return debugger.directory != NULL;
+}
+
+bool debugger_busy(void)
+{
+    return debugger.plan.going != STILL;
+}
+
+uint64_t debugger_moment(void)
+{
+    return debugger.now;
+}
+
+uint64_t debugger_first(void)
+{
+    return debugger.first;
+}
+
+uint64_t debugger_last(void)
+{
+    return debugger.last;
+}
+
+void debugger_query(RecorderInfo *info)
+{
+    if (debugger_active()) {
+        info->has_moment = info->has_first_moment = info->has_last_moment = true;
+        info->moment = debugger.now;
+        info->first_moment = debugger.first;
+        info->last_moment = debugger.last;
+    }
+}
+
+/* --- legs -------------------------------------------------------------------------- */
+
+static void stand_at(TotalOrder *order)
+{
+    total_order_free(debugger.order);
+    debugger.order = order;
+    debugger.now = total_order_moment(order);
+}
+
+static void go_to_snapshot(const Snapshot *snapshot)
+{
+    snapshots_go(snapshot);
+    stand_at(total_order_copy(snapshot_order(snapshot)));
+}
+
+static void keep_snapshot(uint64_t distance)
+{
+    if (debugger.now - snapshot_moment(snapshots_current()) >= distance) {
+        snapshots_take(debugger.order);
+    }
+}
+
+/* When the vCPUs run next, they run to @moment. */
+static void begin_leg(uint64_t moment)
+{
+    unsigned n = debugger.manifest->n_vcpus;
+    g_autofree Position *cut = g_new(Position, n + 1);
+    g_autoptr(GError) error = NULL;
+
+    if (!total_order_follow(debugger.order, moment, &error) && error) {
+        /* The logs were sound when they were opened. */
+        error_report("%s", error->message);
+    }
+    for (unsigned i = 0; i <= n; i++) {
+        cut[i] = total_order_reached(debugger.order, i);
+    }
+    qatomic_set(&debugger.arrived, false);
+    qemu_event_reset(&debugger.event);
+    player_go_on(cut);
+}
+
+/* Any thread. */
+static void arrived(void)
+{
+    qatomic_set(&debugger.arrived, true);
+    qemu_event_set(&debugger.event);
+    qemu_bh_schedule(debugger.bh);
+}
+
+/* --- checkpoints of the recording ----------------------------------------------------- */
+
+/* The replay begins anew at one of them. */
+static bool begin_at(unsigned checkpoint, Error **errp)
+{
+    g_autoptr(GError) error = NULL;
+    PlayerOptions options = { .has_from = true, .from = checkpoint, .arrived = arrived };
+    TotalOrder *order = total_order_open(debugger.directory, debugger.manifest, checkpoint, &error);
+
+    if (!order) {
+        error_setg(errp, "%s", error->message);
+        return false;
+    }
+    if (recorder_replaying()) {
+        player_leave();
+    }
+    if (!player_start(debugger.directory, &options, errp)) {
+        total_order_free(order);
+        return false;
+    }
+    debugger.checkpoint = checkpoint;
+    stand_at(order);
+    snapshots_begin(order, SNAPSHOT_BUDGET);
+    return true;
+}
+
+/* What lies before the first snapshot needs an earlier checkpoint. */
+static const Snapshot *snapshot_for(uint64_t moment)
+{
+    if (!snapshots_at(moment)) {
+        Error *failure = NULL;
+
+        if (!begin_at(total_order_checkpoint(debugger.directory, debugger.manifest, moment),
+                      &failure)) {
+            error_report_err(failure);
+        }
+    }
+    return snapshots_at(moment);
+}
+
+/* --- hits -------------------------------------------------------------------------- */
+
+/*
+ * When one is noticed.  A breakpoint, before the instruction.  A watchpoint too, going forwards: gdb
+ * makes the step and looks what has changed.  It does the same backwards, so then it is after it.
+ */
+static bool moment_of(unsigned vcpu, const Hit *hit, bool backwards, uint64_t *moment)
+{
+    g_autoptr(TotalOrder) order = total_order_copy(debugger.plan.scanned);
+
+    if (!total_order_find(order, vcpu, hit->position, moment, NULL)) {
+        return false;
+    }
+    *moment += backwards && hit->is_watchpoint;
+    return true;
+}
+
+/* The first, or the last if it goes backwards, if there is any before the target. */
+static bool choose_hit(void)
+{
+    Plan *plan = &debugger.plan;
+    uint64_t best = plan->target;
+    bool any = false;
+    CPUState *cpu;
+
+    CPU_FOREACH(cpu) {
+        const Hit *hit = hits_of(cpu->cpu_index);
+        uint64_t moment;
+
+        if (!hit || !moment_of(cpu->cpu_index, hit, plan->backwards, &moment)) {
+            continue;
+        }
+        if (plan->backwards ? moment >= best : moment <= best) {
+            if (moment == best && !any && plan->reason == STOP_STEPPED) {
+                continue;       /* it is there by itself */
+            }
+            best = moment;
+            any = true;
+            plan->hit = *hit;
+            plan->cpu = cpu;
+        }
+    }
+    if (any) {
+        plan->target = best;
+        plan->reason = STOP_HIT;
+    }
+    return any;
+}
+
+static void note_hits(HitsKept which)
+{
+    Plan *plan = &debugger.plan;
+
+    hits_keep(which, debugger.manifest->n_vcpus);
+    total_order_free(plan->scanned);
+    plan->scanned = total_order_copy(debugger.order);
+}
+
+/* --- the next leg ------------------------------------------------------------------- */
+
+static void go_to(uint64_t moment)
+{
+    Plan *plan = &debugger.plan;
+    const Snapshot *snapshot = snapshot_for(moment);
+
+    plan->going = TO;
+    plan->target = moment;
+    hits_keep(HITS_NONE, debugger.manifest->n_vcpus);
+    if (moment < debugger.now || snapshot_moment(snapshot) > debugger.now) {
+        go_to_snapshot(snapshot);
+    }
+}
+
+/* The next stop on the way to a moment. */
+static uint64_t next_stop(uint64_t target)
+{
+    uint64_t left = target - debugger.now, rest = 0;
+
+    for (uint64_t leg = SHORT_LEG; leg < left; leg *= LEG_FACTOR) {
+        rest = leg;
+    }
+    return debugger.now + MIN(left - rest, LONG_LEG);
+}
+
+/* The next part of the past to be looked at ends where the last one began. */
+static void scan_before(uint64_t high)
+{
+    debugger.plan.high = high;
+    go_to_snapshot(snapshot_for(high - 1));
+    note_hits(HITS_LAST);
+}
+
+/* False: it has come to where it was to go. */
+static bool next_leg(void)
+{
+    Plan *plan = &debugger.plan;
+
+    switch (plan->going) {
+    case TO:
+        if (debugger.now == plan->target) {
+            return false;
+        }
+        keep_snapshot(SNAPSHOT_DISTANCE);
+        begin_leg(next_stop(plan->target));
+        return true;
+    case FORWARD:
+        if (choose_hit()) {
+            go_to(plan->target);
+            return next_leg();
+        }
+        plan->safe = debugger.now;
+        if (debugger.now == plan->target) {
+            return false;
+        }
+        keep_snapshot(SNAPSHOT_DISTANCE);
+        begin_leg(MIN(debugger.now + plan->window, plan->target));
+        plan->window = MIN(plan->window * 2, LONG_LEG / 2);
+        return true;
+    case BACKWARD:
+        while (debugger.now == plan->high) {
+            uint64_t low = total_order_moment(plan->scanned);
+
+            if (choose_hit() || low <= plan->target) {
+                go_to(plan->target);
+                return next_leg();
+            }
+            plan->safe = low;
+            scan_before(low);
+        }
+        keep_snapshot(SNAPSHOT_DISTANCE);
+        begin_leg(MIN(debugger.now + LONG_LEG / 4, plan->high));
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* --- steps -------------------------------------------------------------------------- */
+
+/* Nothing that somebody sees of it has changed after such a step. */
+static bool is_silent(LogEventKind step)
+{
+    return step == LOG_EVENT_WAKE || step == LOG_EVENT_STEP || step == LOG_EVENT_ACCESS_FLAG;
+}
+
+/* When the vCPU makes its step after @position, which lies before now. */
+static bool find_step(unsigned vcpu, Position position, uint64_t *moment)
+{
+    const Snapshot *snapshot;
+    g_autoptr(TotalOrder) order = NULL;
+
+    while (!(snapshot = snapshots_of(vcpu, position)) && debugger.checkpoint > 0) {
+        snapshot_for(snapshot_moment(snapshots_first()) - 1);
+    }
+    if (!snapshot) {
+        return false;
+    }
+    order = total_order_copy(snapshot_order(snapshot));
+    return total_order_find(order, vcpu, position, moment, NULL);
+}
+
+static void plan_back_to(Position position)
+{
+    Plan *plan = &debugger.plan;
+
+    plan->going = BACKWARD;
+    plan->reason = STOP_STEPPED;
+    if (position == UINT64_MAX || !find_step(plan->cpu->cpu_index, position, &plan->target)) {
+        plan->reason = STOP_BEGIN;
+        plan->target = debugger.first;
+    }
+}
+
+static void plan_next_step(void)
+{
+    Plan *plan = &debugger.plan;
+    g_autoptr(TotalOrder) order = total_order_copy(debugger.order);
+
+    plan->from = recorder_position(plan->cpu);
+    if (plan->backwards) {
+        plan_back_to(plan->from - 1);
+        return;
+    }
+    plan->going = FORWARD;
+    plan->reason = STOP_STEPPED;
+    plan->is_silent = is_silent(player_next_step(plan->cpu));
+    if (total_order_find(order, plan->cpu->cpu_index, plan->from, &plan->target, NULL)) {
+        plan->target++;
+    } else {
+        plan->reason = STOP_END;
+        plan->target = debugger.last;
+    }
+}
+
+static void plan_step(CPUState *cpu, bool backwards)
+{
+    debugger.plan.cpu = cpu;
+    debugger.plan.backwards = backwards;
+    plan_next_step();
+}
+
+static void plan_continue(bool backwards)
+{
+    Plan *plan = &debugger.plan;
+
+    plan->cpu = debugger.shown.cpu ?: first_cpu;
+    plan->backwards = backwards;
+    plan->going = backwards ? BACKWARD : FORWARD;
+    plan->reason = backwards ? STOP_BEGIN : STOP_END;
+    plan->target = backwards ? debugger.first : debugger.last;
+}
+
+/* It is where the step was to lead: is that all? */
+static bool step_again(void)
+{
+    Plan *plan = &debugger.plan;
+
+    if (plan->reason != STOP_STEPPED) {
+        return false;
+    }
+    if (plan->backwards) {
+        Position position = recorder_position(plan->cpu);
+        Position behind = total_order_reached(debugger.order, plan->cpu->cpu_index);
+
+        /* It could not stop before the exception; or nothing was to be seen. */
+        if (position >= plan->from || is_silent(player_next_step(plan->cpu))) {
+            plan_back_to(behind - 1);
+            return true;
+        }
+    } else if (plan->is_silent) {
+        plan_next_step();
+        return true;
+    }
+    return false;
+}
+
+/* --- begin and end of a way ------------------------------------------------------------ */
+
+/* All vCPUs are paused, and run soon. */
+static void begin_way(void)
+{
+    Plan *plan = &debugger.plan;
+
+    debugger.history = NULL;
+    plan->safe = debugger.now;
+    plan->window = 4 * SHORT_LEG;
+    keep_snapshot(SNAPSHOT_DISTANCE);
+    if (plan->going == TO || !hits_possible()) {
+        go_to(plan->target);
+    } else if (plan->going == FORWARD) {
+        note_hits(HITS_FIRST);
+        if (plan->reason == STOP_STEPPED || debugger.shown.moment == debugger.now) {
+            hits_ignore(plan->cpu->cpu_index, recorder_position(plan->cpu));
+        }
+    } else if (debugger.now > debugger.first) {
+        scan_before(debugger.now);
+    } else {
+        go_to(debugger.first);
+    }
+    if (!next_leg()) {
+        begin_leg(debugger.now);
+    }
+}
+
+/* For gdb's answer to "why did it stop?". */
+static void show_hit(void)
+{
+    Plan *plan = &debugger.plan;
+    CPUWatchpoint *wp;
+
+    plan->cpu->watchpoint_hit = NULL;
+    QTAILQ_FOREACH(wp, &plan->cpu->watchpoints, entry) {
+        if (plan->reason == STOP_HIT && plan->hit.is_watchpoint && wp->flags & BP_GDB &&
+            wp->vaddr == plan->hit.address) {
+            plan->cpu->watchpoint_hit = wp;
+        }
+    }
+}
+
+static void end_way(void)
+{
+    Plan *plan = &debugger.plan;
+
+    plan->going = STILL;
+    hits_keep(HITS_NONE, debugger.manifest->n_vcpus);
+    g_clear_pointer(&plan->scanned, total_order_free);
+}
+
+static void stop(void)
+{
+    Plan *plan = &debugger.plan;
+
+    debugger.history = plan->reason == STOP_BEGIN ? "begin" : plan->reason == STOP_END ? "end" : NULL;
+    if (plan->cpu) {
+        gdb_set_stop_cpu(plan->cpu);
+        show_hit();
+    }
+    debugger.shown.cpu = plan->cpu;
+    debugger.shown.moment = plan->reason == STOP_HIT ? debugger.now : UINT64_MAX;
+    end_way();
+    vm_stop(plan->reason == STOP_THERE ? RUN_STATE_PAUSED : RUN_STATE_DEBUG);
+}
+
+/* Back to a place where it is known to have been right. */
+static void give_up(void)
+{
+    uint64_t safe = debugger.plan.safe;
+
+    end_way();
+    go_to_snapshot(snapshots_at(safe));
+}
+
+static void tell_divergence(const char *divergence)
+{
+    error_report("the replay differs from the recording: %s", divergence);
+    player_tell_divergence();
+}
+
+/* A leg has ended. */
+static void continue_way(void)
+{
+    const char *divergence;
+
+    if (!qatomic_xchg(&debugger.arrived, false) || !debugger_busy()) {
+        return;
+    }
+    pause_all_vcpus();
+    divergence = player_arrive();
+    debugger.now = total_order_moment(debugger.order);
+    if (divergence) {
+        tell_divergence(divergence);
+        give_up();
+        vm_stop(RUN_STATE_PAUSED);
+        return;
+    }
+    if (next_leg()) {
+        resume_all_vcpus();
+        return;
+    }
+    if (step_again()) {
+        begin_way();
+        resume_all_vcpus();
+        return;
+    }
+    if (debugger.now == debugger.last && (divergence = player_judge())) {
+        tell_divergence(divergence);
+    }
+    stop();
+}
+
+static void leg_ended(void *opaque)
+{
+    if (!debugger.waits) {
+        continue_way();
+    }
+}
+
+void debugger_state_changed(bool running)
+{
+    if (running && !debugger_busy()) {
+        plan_continue(false);
+    }
+    if (running) {
+        begin_way();
+    } else if (debugger_busy()) {
+        give_up();              /* somebody else has stopped it */
+    }
+}
+
+/* --- moments, in words ------------------------------------------------------------------ */
+
+static bool find_checkpoint(const char *number, uint64_t *moment, Error **errp)
+{
+    g_autoptr(GError) error = NULL;
+    g_autoptr(TotalOrder) order = NULL;
+    unsigned checkpoint;
+
+    if (qemu_strtoui(number, NULL, 10, &checkpoint) < 0) {
+        error_setg(errp, "'%s' is not the number of a checkpoint", number);
+        return false;
+    }
+    order = total_order_open(debugger.directory, debugger.manifest, checkpoint, &error);
+    if (!order) {
+        error_setg(errp, "%s", error->message);
+        return false;
+    }
+    *moment = total_order_moment(order);
+    return true;
+}
+
+static bool parse_moment(const char *at, uint64_t *moment, Error **errp)
+{
+    const char *number;
+
+    if (g_str_equal(at, "start")) {
+        *moment = debugger.first;
+    } else if (g_str_equal(at, "end")) {
+        *moment = debugger.last;
+    } else if (strstart(at, "checkpoint ", &number)) {
+        return find_checkpoint(number, moment, errp);
+    } else if (!qemu_isdigit(at[0]) || qemu_strtou64(at, NULL, 10, moment) < 0) {
+        error_setg(errp, "'%s' is no moment: give a number of steps, start, end, or "
+                   "checkpoint N", at);
+        return false;
+    }
+    if (*moment < debugger.first || *moment > debugger.last) {
+        error_setg(errp, "moment %" PRIu64 " is outside of the recording, which has moments %"
+                   PRIu64 " to %" PRIu64, *moment, debugger.first, debugger.last);
+        return false;
+    }
+    return true;
+}
+
+/* --- the interface ------------------------------------------------------------------- */
+
+bool debugger_goto(const char *at, Error **errp)
+{
+    Plan *plan = &debugger.plan;
+    uint64_t moment;
+
+    if (debugger_busy()) {
+        error_setg(errp, "the guest runs: stop it first");
+        return false;
+    }
+    if (!parse_moment(at, &moment, errp)) {
+        return false;
+    }
+    *plan = (Plan) { .going = TO, .target = moment, .reason = STOP_THERE };
+    debugger.waits = true;
+    vm_start();
+    while (debugger_busy()) {
+        bql_unlock();
+        qemu_event_wait(&debugger.event);
+        bql_lock();
+        continue_way();
+    }
+    debugger.waits = false;
+    if (debugger.now != moment) {
+        error_setg(errp, "the replay differs from the recording");
+        return false;
+    }
+    return true;
+}
+
+static void close_debugger(void)
+{
+    if (recorder_replaying()) {
+        player_leave();
+    }
+    player_forget_console();
+    snapshots_end();
+    g_clear_pointer(&debugger.order, total_order_free);
+    g_clear_pointer(&debugger.manifest, manifest_free);
+    g_clear_pointer(&debugger.directory, g_free);
+}
+
+/* Its first and its last moment. */
+static bool find_bounds(Error **errp)
+{
+    g_autoptr(GError) error = NULL;
+    unsigned n = debugger.manifest->checkpoints->len;
+    g_autoptr(TotalOrder) first = total_order_open(debugger.directory, debugger.manifest, 0, &error);
+    g_autoptr(TotalOrder) last = first ? total_order_open(debugger.directory, debugger.manifest,
+                                                          n - 1, &error) : NULL;
+
+    if (last) {
+        total_order_follow(last, UINT64_MAX, &error);
+    }
+    if (error) {
+        error_setg(errp, "%s", error->message);
+        return false;
+    }
+    debugger.first = total_order_moment(first);
+    debugger.last = total_order_moment(last);
+    return true;
+}
+
+bool debugger_open(const char *directory, const char *at, Error **errp)
+{
+    g_autoptr(GError) error = NULL;
+    uint64_t moment;
+
+    if (recorder_active()) {
+        error_setg(errp, "a recording is being made or replayed already");
+        return false;
+    }
+    if (runstate_is_running()) {
+        error_setg(errp, "the guest runs: stop it first");
+        return false;
+    }
+    if (!debugger.bh) {
+        debugger.bh = qemu_bh_new(leg_ended, NULL);
+        qemu_event_init(&debugger.event, false);
+    }
+    debugger.manifest = manifest_load(directory, &error);
+    if (!debugger.manifest || !manifest_check_replayable(debugger.manifest, &error)) {
+        error_setg(errp, "%s", error->message);
+        g_clear_pointer(&debugger.manifest, manifest_free);
+        return false;
+    }
+    debugger.directory = g_strdup(directory);
+    if (!find_bounds(errp) || !parse_moment(at, &moment, errp) ||
+        !begin_at(total_order_checkpoint(directory, debugger.manifest, moment), errp) ||
+        !debugger_goto(at, errp)) {
+        close_debugger();
+        return false;
+    }
+    return true;
+}
+
+/* --- what the gdbstub calls ---------------------------------------------------------- */
+
+bool gdb_travels(void)
+{
+    return debugger_active();
+}
+
+bool gdb_travel(CPUState *cpu, char how)
+{
+    bool backwards = qemu_isupper(how);
+
+    if (!debugger_active()) {
+        return false;
+    }
+    if (qemu_tolower(how) == 's') {
+        plan_step(cpu, backwards);
+    } else {
+        plan_continue(backwards);
+    }
+    vm_start();
+    return true;
+}
+
+void gdb_travel_history(GString *reply)
+{
+    if (debugger.history) {
+        g_string_append_printf(reply, "replaylog:%s;", debugger.history);
+    }
+}

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * A replay that stands still: where it is in the logs, to be there again later.  Memory and
+ * registers are kept by others (snapshots.c).
+ */
+#include "qemu/osdep.h"
+#include "exec/cputlb.h"
+#include "hw/core/cpu.h"
+
+#include "hw/recorder/recorder-internal.h"
+#include "replay/player-internal.h"
+
+typedef struct VcpuState {
+    Position at;
+    LogReader *order, *data;
+    LogEvent read, next_input;
+    Position same_at;
+    uint64_t store_hash;
+    Registers expected;
+} VcpuState;
+
+struct PlayerState {
+    LogReader *dma;
+    LogEvent dma_next;
+    uint64_t dma_steps;
+    unsigned n_vcpus;
+    VcpuState vcpu[];
+};
+
+static void save_vcpu(VcpuState *state, CPUState *cpu)
+{
+    const RecorderVcpu *v = cpu->recorder;
+
+    *state = (VcpuState) {
+        .at = recorder_position(cpu), .read = v->read, .next_input = v->next_input,
+        .same_at = v->same_at, .store_hash = v->store_hash, .expected = v->expected,
+    };
+    state->order = log_reader_copy(v->order, &state->read);
+    state->data = log_reader_copy(v->data, &state->next_input);
+}
+
+static RecorderVcpu *load_vcpu(const VcpuState *state)
+{
+    RecorderVcpu *v = g_new0(RecorderVcpu, 1);
+
+    v->alone = player.manifest->n_vcpus == 1;
+    v->digest_due = UINT64_MAX;
+    v->base = state->at;
+    v->read = state->read;
+    v->next_input = state->next_input;
+    v->order = log_reader_copy(state->order, &v->read);
+    v->data = log_reader_copy(state->data, &v->next_input);
+    v->same_at = state->same_at;
+    v->store_hash = state->store_hash;
+    v->expected = state->expected;
+    v->cut = state->at;         /* until somebody says how far to go */
+    player_stop_at_cut(v);
+    v->finished = true;
+    v->tables = recorder_tables_new();
+    return v;
+}
+
+PlayerState *player_save(void)
+{
+    unsigned n = player.manifest->n_vcpus;
+    PlayerState *state = g_malloc0(sizeof(*state) + n * sizeof(VcpuState));
+    CPUState *cpu;
+
+    state->n_vcpus = n;
+    state->dma_next = player.dma.next;
+    state->dma_steps = player.dma.steps;
+    state->dma = log_reader_copy(player.dma.log, &state->dma_next);
+    CPU_FOREACH(cpu) {
+        save_vcpu(&state->vcpu[cpu->cpu_index], cpu);
+    }
+    return state;
+}
+
+/* In one piece: a vCPU that is replayed always has its recorder. */
+static void renew_vcpu(CPUState *cpu, run_on_cpu_data data)
+{
+    const PlayerState *state = data.host_ptr;
+    RecorderVcpu *old = recorder_vcpu_detach(cpu);
+
+    recorder_vcpu_attach(cpu, load_vcpu(&state->vcpu[cpu->cpu_index]));
+    player_close_vcpu(old);
+}
+
+void player_load(const PlayerState *state)
+{
+    CPUState *cpu;
+
+    CPU_FOREACH(cpu) {
+        run_on_cpu(cpu, renew_vcpu, RUN_ON_CPU_HOST_PTR((void *)state));
+    }
+    log_reader_free(player.dma.log);
+    player.dma.next = state->dma_next;
+    player.dma.steps = state->dma_steps;
+    player.dma.log = log_reader_copy(state->dma, &player.dma.next);
+    player.diverged_at.known = false;
+    g_clear_pointer(&player.divergence, g_free);
+}
+
+Position player_state_at(const PlayerState *state, unsigned vcpu)
+{
+    return state->vcpu[vcpu].at;
+}
+
+size_t player_state_size(const PlayerState *state)
+{
+    size_t size = sizeof(*state) + log_reader_size(state->dma);
+
+    for (unsigned i = 0; i < state->n_vcpus; i++) {
+        size += sizeof(VcpuState) + log_reader_size(state->vcpu[i].order) +
+                log_reader_size(state->vcpu[i].data);
+    }
+    return size;
+}
+
+void player_state_free(PlayerState *state)
+{
+    if (state) {
+        for (unsigned i = 0; i < state->n_vcpus; i++) {
+            log_reader_free(state->vcpu[i].order);
+            log_reader_free(state->vcpu[i].data);
+        }
+        log_reader_free(state->dma);
+        g_free(state);
+    }
+}
+
+LogEventKind player_next_step(CPUState *cpu)
+{
+    RecorderVcpu *v = cpu->recorder;
+    Position now = recorder_position(cpu);
+    LogEvent event = v->read;
+    g_autoptr(LogReader) reader = log_reader_copy(v->order, &event);
+
+    while (event.kind != LOG_EVENT_KINDS && event.position == now &&
+           !log_event_is_step(event.kind)) {
+        if (log_reader_next(reader, &event, NULL) != LOG_READER_EVENT) {
+            return LOG_EVENT_KINDS;
+        }
+    }
+    return event.position == now ? event.kind : LOG_EVENT_KINDS;
+}
