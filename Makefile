@@ -9,7 +9,7 @@
 NINJA := ninja
 EMULATORS := $(addprefix qemu-system-,$(TARGETS))
 
-.PHONY: all images demo check cross bench soak patches-edit patches-refresh clean help
+.PHONY: all images symbols demo check cross bench soak patches-edit patches-refresh clean help
 
 all: build/config.mk
 	@$(NINJA) -C build/core --quiet
@@ -28,11 +28,17 @@ build/config.mk:
 images: build/config.mk
 	images/build $(addprefix --arch ,$(TARGETS))
 
+# For gdb: 260 MB to fetch, 310 to keep.  make check goes on without them where that takes long.
+symbols: images
+	images/symbols
+
 # The shortest way to see it work: threads race, and the replay has their result.
 demo: all images
 	@scripts/demo
 
 check: all images
+	@$(if $(filter aarch64,$(TARGETS)),images/symbols --within 600 || \
+	    echo 'make check: tests that need these symbols will be skipped' >&2)
 	$(PYTHON) tests/run
 
 # The back end of the other host architecture, emulated.  WHAT='bare linux': Linux, too.
@@ -63,6 +69,7 @@ help:
 	@echo 'make bench            time a guest plain, recorded, replayed; build/bench.json (WHAT=smp4)'
 	@echo "make soak             the long tests; Ctrl-C stops them, make soak goes on (CASES='smp-*')"
 	@echo 'make images           the guest images alone'
+	@echo 'make symbols          the symbols of the aarch64 guest'\''s kernel, for gdb'
 	@echo 'make patches-edit     change the patches to QEMU, as commits'
 	@echo 'make patches-refresh  write those commits back to qemu-patches/'
 	@echo 'make clean            remove build/; then run ./configure again'
