@@ -14,6 +14,7 @@
 #include "hw/recorder/manifest.h"
 #include "hw/recorder/place.h"
 #include "progress.h"
+#include "recorded.h"
 #include "tool.h"
 
 #define NOT_GIVEN INT_MIN
@@ -127,40 +128,20 @@ static bool parse_arguments(Replay *replay, int argc, char **argv, int *status)
 
 /* --- the recording ---------------------------------------------------------- */
 
-static bool refuse(GError **error, const char *format, ...) G_GNUC_PRINTF(2, 3);
-static bool refuse(GError **error, const char *format, ...)
-{
-    va_list args;
-
-    va_start(args, format);
-    g_propagate_error(error, g_error_new_valist(MANIFEST_ERROR, MANIFEST_ERROR_INVALID,
-                                                format, args));
-    va_end(args);
-    return false;
-}
-
 static bool find_place(Replay *replay, GError **error)
 {
     const GPtrArray *names = replay->manifest->checkpoints;
     unsigned from = MAX(replay->from, 0);
 
-    if (from == 0 && names->len == 0) {
-        return true;            /* QEMU says what is wrong */
-    }
-    if (from >= names->len) {
-        return refuse(error, "%s has no checkpoint %d: reprise info lists them",
-                      replay->directory, replay->from);
-    }
-    return place_find(replay->directory, names->pdata[from], from == 0,
+    return names->len == 0 ||
+           place_find(replay->directory, names->pdata[from], from == 0,
                       replay->manifest->n_vcpus, &replay->place, error);
 }
 
 static bool load(Replay *replay, GError **error)
 {
-    const Manifest *manifest;
-
-    manifest = replay->manifest = manifest_load(replay->directory, error);
-    if (!manifest || !manifest_check_replayable(manifest, error) || !find_place(replay, error)) {
+    replay->manifest = recorded_load(replay->directory, MAX(replay->from, 0), error);
+    if (!replay->manifest || !find_place(replay, error)) {
         return false;
     }
     progress_line("checking %s and loading its checkpoint", replay->directory);
@@ -168,34 +149,6 @@ static bool load(Replay *replay, GError **error)
 }
 
 /* --- QEMU ------------------------------------------------------------------- */
-
-static char **qemu_command(const Replay *replay, GError **error)
-{
-    const Manifest *manifest = replay->manifest;
-    g_autofree char *name = g_strdup_printf("qemu-system-%s", manifest->arch);
-    g_autofree char *qemu = emulator_find(name);
-    g_autofree char *machine = g_strjoin(*manifest->machine_options ? "," : "",
-                                         manifest->machine, manifest->machine_options, NULL);
-    g_autofree char *smp = g_strdup_printf("%u", manifest->n_vcpus);
-    g_autofree char *ram = g_strdup_printf("%" PRIu64 "B", manifest->ram_size);
-    g_autoptr(GStrvBuilder) builder = g_strv_builder_new();
-
-    if (!qemu) {
-        refuse(error, "no %s beside reprise: configure with --targets and run make", name);
-        return NULL;
-    }
-    g_strv_builder_add_many(builder, qemu, "-nodefaults", "-no-user-config", "-display", "none",
-                            "-machine", machine, "-cpu", manifest->cpu, "-smp", smp, "-m", ram,
-                            "-serial", "stdio", NULL);
-    /* QEMU takes the first accelerator named, but the last of most other options. */
-    if (!replay->more || !g_strv_contains((const char *const *)replay->more, "-accel")) {
-        g_strv_builder_add_many(builder, "-accel", "tcg,thread=multi", NULL);
-    }
-    if (replay->more) {
-        g_strv_builder_addv(builder, (const char **)replay->more);
-    }
-    return g_strv_builder_end(builder);
-}
 
 static int report(const Replay *replay, const JsonValue *result, double seconds)
 {
@@ -333,7 +286,8 @@ int run_replay(int argc, char **argv)
         return status;
     }
     progress_line("checking %s", replay.directory);
-    if (!load(&replay, &error) || !(command = qemu_command(&replay, &error)) ||
+    if (!load(&replay, &error) ||
+        !(command = recorded_command(replay.manifest, "stdio", replay.more, &error)) ||
         !(arguments = task_arguments(&replay, &error)) ||
         !(emulator = emulator_start_task(command, replay.qmp, false, "recorder-replay", arguments,
                                          &error))) {
