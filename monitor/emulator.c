@@ -44,6 +44,7 @@ struct Emulator {
     int errors_fd;              /* its stderr */
     GString *errors;            /* ... that was not passed on */
     bool greeted;
+    bool started;               /* it has answered: all of its arguments are well */
     bool accepted;              /* all that it was told so far */
 
     int signal_fd;
@@ -306,6 +307,10 @@ JsonValue *emulator_ask(Emulator *emulator, const char *command, const char *arg
         g_propagate_error(error, g_error_copy(emulator->trouble));
         return NULL;
     }
+    if (!answer && !emulator->started) {
+        set_refusal(emulator, error);
+        return NULL;
+    }
     if (!answer) {
         g_autofree char *ending = emulator_ending(emulator);
 
@@ -314,6 +319,7 @@ JsonValue *emulator_ask(Emulator *emulator, const char *command, const char *arg
                     ending, command);
         return NULL;
     }
+    emulator->started = true;
     refusal = json_member(answer, "error");
     if (refusal) {
         const char *why = json_member_string(refusal, "desc");

@@ -42,6 +42,7 @@ CANNOT_RECORD = {
     "firmware on a drive": ([*QEMU, *CPU, "-drive", f"if=pflash,format=raw,file={FLASH}"],
                             "firmware"),
     "a bad option": ([*QEMU, "-nonsense"], "-nonsense"),
+    "a bad device": ([*QEMU, *CPU, "-device", "nonsense"], "nonsense"),
     "no QEMU": (["--", "qemu-nothing"], "qemu-nothing"),
     "something else": (["--", "true"], "status 0"),
 }
