@@ -233,6 +233,7 @@ static void follow(Record *record, Emulator *emulator)
             return;
         case EMULATOR_SIGNAL:
         case EMULATOR_DEADLINE:
+        case EMULATOR_OTHER:
             if (recording) {
                 record->stopper = g_get_monotonic_time() >= deadline ? "--timeout" : "a signal";
                 progress_line("ending the recording");

@@ -228,6 +228,7 @@ static int follow(const Replay *replay, Emulator *emulator)
             return STATUS_USAGE;
         case EMULATOR_SIGNAL:
         case EMULATOR_DEADLINE:
+        case EMULATOR_OTHER:
             fprintf(stderr, "reprise: the replay was interrupted\n");
             return STATUS_USAGE;
         }

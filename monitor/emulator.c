@@ -28,11 +28,13 @@
 
 #define QUIT_US (20 * G_USEC_PER_SEC)
 #define SHOW_US (G_USEC_PER_SEC / 2)
+#define LOOK_MS 50
 
 struct Emulator {
     pid_t pid;                  /* 0: not started */
     int pid_fd;                 /* readable when it has ended */
     bool ended;
+    bool end_told;              /* by emulator_wait() */
     int status;                 /* of waitpid() */
 
     QmpClient *qmp;
@@ -51,7 +53,11 @@ struct Emulator {
     unsigned signals;           /* received, and told by emulator_wait() */
     unsigned signals_told;
     int64_t first_signal;       /* when */
+    bool interrupts_are_others;
     sigset_t old_mask;
+
+    int other_fd;               /* to be watched, -1: none */
+    bool other_is_ready;
 
     bool has_terminal;          /* which it sets up, and cannot reset if killed */
     struct termios terminal;
@@ -224,6 +230,9 @@ static void read_signals(Emulator *emulator)
             }
             continue;
         }
+        if (info.ssi_signo == SIGINT && emulator->interrupts_are_others) {
+            continue;
+        }
         /* Impatience; but timeout(1) sends its signal twice in a row. */
         if (emulator->signals && now - emulator->first_signal > G_USEC_PER_SEC &&
             !emulator->ended) {
@@ -240,16 +249,19 @@ static void read_signals(Emulator *emulator)
 static void pump(Emulator *emulator, int64_t deadline)
 {
     struct pollfd fds[] = {
-        { .fd = emulator->pid_fd, .events = POLLIN },
+        { .fd = emulator->other_fd, .events = POLLIN },
+        { .fd = emulator->ended ? -1 : emulator->pid_fd, .events = POLLIN },
         { .fd = qmp_client_fd(emulator->qmp), .events = POLLIN },
         { .fd = emulator->errors_fd, .events = POLLIN },
         { .fd = emulator->console_fd, .events = POLLIN },
         { .fd = emulator->signal_fd, .events = POLLIN },
     };
     int64_t left_ms = MAX(0, deadline - g_get_monotonic_time()) / 1000 + 1;
-
     /* Without a pidfd (an old kernel) its end must be looked for. */
-    poll(fds, G_N_ELEMENTS(fds), MIN(left_ms, emulator->pid_fd < 0 ? 50 : G_MAXINT));
+    bool must_look = emulator->pid_fd < 0 && !emulator->ended;
+
+    poll(fds, G_N_ELEMENTS(fds), MIN(left_ms, must_look ? LOOK_MS : G_MAXINT));
+    emulator->other_is_ready = fds[0].revents != 0;
     /* Before the rest: what it sent last is there when it has ended. */
     if (!emulator->ended && waitpid(emulator->pid, &emulator->status, WNOHANG) == emulator->pid) {
         emulator->ended = true;
@@ -289,8 +301,22 @@ static void set_refusal(Emulator *emulator, GError **error)
                 ending);
 }
 
-JsonValue *emulator_ask(Emulator *emulator, const char *command, const char *arguments,
-                        GError **error)
+/* Until there is an answer, or can be none; or a signal, if @tick. */
+static void await_answer(Emulator *emulator, EmulatorTick *tick, void *opaque)
+{
+    while (!emulator->answer && !emulator->ended && !emulator->trouble &&
+           !(tick && emulator->signals)) {
+        int64_t next = tick && progress_shown() ? g_get_monotonic_time() + SHOW_US : INT64_MAX;
+
+        pump(emulator, next);
+        if (g_get_monotonic_time() >= next) {
+            tick(opaque);
+        }
+    }
+}
+
+static JsonValue *ask(Emulator *emulator, const char *command, const char *arguments,
+                      EmulatorTick *tick, void *opaque, GError **error)
 {
     g_autoptr(JsonValue) answer = NULL;
     const JsonValue *refusal;
@@ -299,12 +325,14 @@ JsonValue *emulator_ask(Emulator *emulator, const char *command, const char *arg
     if (!qmp_client_send(emulator->qmp, command, arguments, error)) {
         return NULL;
     }
-    while (!emulator->answer && !emulator->ended && !emulator->trouble) {
-        pump(emulator, INT64_MAX);
-    }
+    await_answer(emulator, tick, opaque);
     answer = g_steal_pointer(&emulator->answer);
     if (emulator->trouble) {
         g_propagate_error(error, g_error_copy(emulator->trouble));
+        return NULL;
+    }
+    if (!answer && !emulator->ended) {
+        g_set_error(error, QMP_ERROR, QMP_ERROR_INTERRUPTED, "interrupted");
         return NULL;
     }
     if (!answer && !emulator->started) {
@@ -330,12 +358,32 @@ JsonValue *emulator_ask(Emulator *emulator, const char *command, const char *arg
     return g_steal_pointer(&answer);
 }
 
+JsonValue *emulator_ask(Emulator *emulator, const char *command, const char *arguments,
+                        GError **error)
+{
+    return ask(emulator, command, arguments, NULL, NULL, error);
+}
+
 bool emulator_execute(Emulator *emulator, const char *command, const char *arguments,
                       GError **error)
 {
     g_autoptr(JsonValue) answer = emulator_ask(emulator, command, arguments, error);
 
     return answer != NULL;
+}
+
+bool emulator_execute_showing(Emulator *emulator, const char *command, const char *arguments,
+                              EmulatorTick *tick, void *opaque, GError **error)
+{
+    g_autoptr(JsonValue) answer = ask(emulator, command, arguments, tick, opaque, error);
+
+    progress_clear();
+    return answer != NULL;
+}
+
+bool emulator_ended_well(const Emulator *emulator)
+{
+    return WIFEXITED(emulator->status) && WEXITSTATUS(emulator->status) == EXIT_SUCCESS;
 }
 
 bool emulator_put_path(Json *arguments, const char *key, const char *path, GError **error)
@@ -359,6 +407,7 @@ Emulator *emulator_start(char **argv, const char *qmp, bool console_input, GErro
     g_queue_init(&emulator->events);
     emulator->errors = g_string_new(NULL);
     emulator->pid_fd = emulator->console_fd = emulator->errors_fd = emulator->signal_fd = -1;
+    emulator->other_fd = -1;
     emulator->has_terminal = console_input && tcgetattr(STDIN_FILENO, &emulator->terminal) == 0;
     catch_signals(emulator);
     if (console_input) {
@@ -412,17 +461,27 @@ EmulatorNews emulator_wait_showing(Emulator *emulator, int64_t deadline, Emulato
     return news;
 }
 
+JsonValue *emulator_take_event(Emulator *emulator)
+{
+    return g_queue_pop_head(&emulator->events);
+}
+
 EmulatorNews emulator_wait(Emulator *emulator, int64_t deadline, JsonValue **event)
 {
     emulator->accepted = true;
     pass_errors_on(emulator);
     for (;;) {
-        *event = g_queue_pop_head(&emulator->events);
+        *event = emulator_take_event(emulator);
         if (*event) {
             return EMULATOR_EVENT;
         }
-        if (emulator->ended) {
+        if (emulator->ended && !emulator->end_told) {
+            emulator->end_told = true;
             return EMULATOR_ENDED;
+        }
+        if (emulator->other_is_ready) {
+            emulator->other_is_ready = false;
+            return EMULATOR_OTHER;
         }
         if (emulator->signals > emulator->signals_told) {
             emulator->signals_told = emulator->signals;
@@ -433,6 +492,21 @@ EmulatorNews emulator_wait(Emulator *emulator, int64_t deadline, JsonValue **eve
         }
         pump(emulator, deadline);
     }
+}
+
+void emulator_watch(Emulator *emulator, int fd)
+{
+    emulator->other_fd = fd;
+}
+
+void emulator_leave_interrupts(Emulator *emulator)
+{
+    emulator->interrupts_are_others = true;
+}
+
+void emulator_restore_signals(const Emulator *emulator)
+{
+    sigprocmask(SIG_SETMASK, &emulator->old_mask, NULL);
 }
 
 void emulator_quit(Emulator *emulator)
@@ -476,7 +550,7 @@ void emulator_free(Emulator *emulator)
     }
     progress_clear();
     close(emulator->signal_fd);
-    sigprocmask(SIG_SETMASK, &emulator->old_mask, NULL);
+    emulator_restore_signals(emulator);
     qmp_client_free(emulator->qmp);
     g_queue_clear_full(&emulator->events, (GDestroyNotify)json_value_free);
     json_value_free(emulator->answer);

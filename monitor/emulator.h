@@ -21,9 +21,10 @@ typedef struct Emulator Emulator;
 
 typedef enum EmulatorNews {
     EMULATOR_EVENT,             /* a QMP event */
-    EMULATOR_ENDED,             /* the process is no more */
+    EMULATOR_ENDED,             /* the process is no more; told once */
     EMULATOR_SIGNAL,            /* the user wants to stop */
     EMULATOR_DEADLINE,
+    EMULATOR_OTHER,             /* of emulator_watch() */
 } EmulatorNews;
 
 /* The file beside the tool's own (or in $REPRISE_QEMU_DIR), NULL if not there. */
@@ -79,18 +80,40 @@ bool emulator_put_path(Json *arguments, const char *key, const char *path, GErro
  */
 EmulatorNews emulator_wait(Emulator *emulator, int64_t deadline, JsonValue **event);
 
+/* One that came during a command, or NULL; to be freed. */
+JsonValue *emulator_take_event(Emulator *emulator);
+
 /*
- * The same; if there is a terminal, @show gets what query-recorder answers, twice a
+ * As emulator_wait(); if there is a terminal, @show gets what query-recorder answers, twice a
  * second, for progress_line().
  */
 typedef void EmulatorShow(void *opaque, const JsonValue *info);
 EmulatorNews emulator_wait_showing(Emulator *emulator, int64_t deadline, EmulatorShow *show,
                                    void *opaque, JsonValue **event);
 
+/*
+ * A QMP command that may take minutes: if there is a terminal, @tick is called twice a second, for
+ * progress_line().  A signal is QMP_ERROR_INTERRUPTED; then QEMU is still busy, and emulator_free()
+ * ends it.
+ */
+typedef void EmulatorTick(void *opaque);
+bool emulator_execute_showing(Emulator *emulator, const char *command, const char *arguments,
+                              EmulatorTick *tick, void *opaque, GError **error);
+
+/* From now on emulator_wait() also waits until @fd can be read; -1: no more. */
+void emulator_watch(Emulator *emulator, int fd);
+
+/* From now on a Ctrl-C is for somebody else at the same terminal. */
+void emulator_leave_interrupts(Emulator *emulator);
+
+/* In a child of ours that is to run another program: signals as they were. */
+void emulator_restore_signals(const Emulator *emulator);
+
 /* Ends QEMU: politely, then not. */
 void emulator_quit(Emulator *emulator);
 
 /* How it ended: "status 1", "SIGSEGV". */
 char *emulator_ending(const Emulator *emulator);
+bool emulator_ended_well(const Emulator *emulator);
 
 #endif

@@ -47,6 +47,7 @@ typedef enum QmpError {
     QMP_ERROR_CLOSED,           /* the other side is gone */
     QMP_ERROR_PROTOCOL,         /* it does not speak QMP */
     QMP_ERROR_REFUSED,          /* it answered with an error */
+    QMP_ERROR_INTERRUPTED,      /* we were told to end */
 } QmpError;
 
 #endif
