@@ -9,8 +9,9 @@
 #include <stdint.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
+
+#include "unix-socket.h"
 
 /* QEMU greets at once, unless it talks with somebody else. */
 #define GREETING_US (10 * G_USEC_PER_SEC)
@@ -24,15 +25,12 @@ struct Guest {
 
 static int connect_to(const char *path, GError **error)
 {
-    struct sockaddr_un address = { .sun_family = AF_UNIX };
+    struct sockaddr_un address;
     int fd;
 
-    if (strlen(path) >= sizeof(address.sun_path)) {
-        g_set_error(error, QMP_ERROR, QMP_ERROR_CLOSED,
-                    "the path of the socket %s is too long: give a shorter one", path);
+    if (!unix_socket_address(path, &address, error)) {
         return -1;
     }
-    strcpy(address.sun_path, path);
     fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof(address)) < 0) {
         g_set_error(error, QMP_ERROR, QMP_ERROR_CLOSED,

@@ -34,6 +34,7 @@ uint64_t parse_size(const char *text);
 /* cmd-*.c */
 int run_checkpoint(int argc, char **argv);
 int run_compare(int argc, char **argv);
+int run_debug(int argc, char **argv);
 int run_dump(int argc, char **argv);
 int run_info(int argc, char **argv);
 int run_pack(int argc, char **argv);

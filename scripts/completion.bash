@@ -19,9 +19,12 @@ _reprise() {
     case $before in
     --threads) words="single parallel" ;;
     --arch) words="aarch64" ;;
+    --at) [ "$command" != debug ] || words="start end" ;;
     --domain) words=$(virsh -q list --name 2> /dev/null) ;;
     -o | --output | --trace) mapfile -t COMPREPLY < <(compgen -d -- "$word"); return ;;
-    --qmp | --kernel | --initrd | --console) mapfile -t COMPREPLY < <(compgen -f -- "$word"); return ;;
+    --qmp | --kernel | --initrd | --console | --socket | --vmlinux)
+        mapfile -t COMPREPLY < <(compgen -f -- "$word"); return
+        ;;
     *)
         case $word in
         -*) words=$("$tool" help "$command" 2> /dev/null | grep -oE -- '(^|[[:space:](|[])--[a-z][a-z-]*' |

@@ -42,12 +42,12 @@ def stock_command(command, smp=1, boot=()):
                            "--run", command, "--print", *boot).stdout)
 
 
-def start(*args, prefix=(), env=None):
+def start(*args, prefix=(), env=None, stderr=subprocess.PIPE):
     """The tool in the background, its console output in a file."""
     need("aarch64")
     with open(CONSOLE, "wb") as console:
         process = subprocess.Popen([*prefix, REPRISE, *args], stdin=subprocess.DEVNULL,
-                                   stdout=console, stderr=subprocess.PIPE, encoding="utf-8",
+                                   stdout=console, stderr=stderr, encoding="utf-8",
                                    env=env)
     harness.after_test(stop_tool, process, QUIT_S)
     return process

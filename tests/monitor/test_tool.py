@@ -42,7 +42,7 @@ def help_of_a_command_tells_all(command):
     check(done.stdout == "" and "--no-such-option" in one_line(done.stderr), done.stderr)
 
 
-@test_each(["dump", "info", "repair", "replay", "verify"])
+@test_each(["debug", "dump", "info", "repair", "replay", "verify"])
 def it_takes_one_recording(command):
     for args, word in (([], "which recording"), (["x", "y"], "'y'")):
         done = run(REPRISE, command, *args, status=2)
@@ -97,6 +97,7 @@ def bash_completes_what_the_help_says():
             listed = set(re.findall(r"^  (?:-\w, )?(--[a-z-]+)", text, re.M))
             check(listed <= set(offered), f"{command}: {sorted(listed)} {offered}")
     check(completed("replay", "--threads", "s") == ["single"], "--threads")
+    check(completed("debug", "--at", "") == ["start", "end"], "--at")
     check("scripts" in completed("replay", "scr") or os.getcwd() != TOP, completed("replay", "scr"))
 
 
