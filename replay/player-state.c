@@ -8,6 +8,7 @@
 #include "hw/core/cpu.h"
 
 #include "hw/recorder/recorder-internal.h"
+#include "replay/accesses.h"
 #include "replay/player-internal.h"
 
 typedef struct VcpuState {
@@ -93,6 +94,7 @@ void player_load(const PlayerState *state)
     CPU_FOREACH(cpu) {
         run_on_cpu(cpu, renew_vcpu, RUN_ON_CPU_HOST_PTR((void *)state));
     }
+    accesses_forget();
     log_reader_free(player.dma.log);
     player.dma.next = state->dma_next;
     player.dma.steps = state->dma_steps;

@@ -18,6 +18,7 @@
 
 #include "hw/recorder/recorder.h"
 #include "hw/recorder/recorder-internal.h"
+#include "replay/accesses.h"
 #include "replay/player-internal.h"
 
 /* Of an instruction that raises an exception, and its delivery: nobody can stop before them. */
@@ -305,7 +306,7 @@ static void apply(CPUState *cpu, const LogEvent *event)
     case LOG_EVENT_REGISTERS:
         break;          /* its bytes were looked at while they were there */
     case LOG_EVENT_ACCESS_FLAG:
-        if (!checkpoint_write_ram(event->value[0], &event->value[1], sizeof(event->value[1]))) {
+        if (!accesses_write_flag(cpu, event->position, event->value[0], event->value[1])) {
             player_diverged(cpu, event->position, "an access flag lies outside of main memory");
         }
         recorder_step(cpu);
@@ -370,8 +371,10 @@ static bool have_turn(CPUState *cpu)
 bool recorder_replay_boundary(CPUState *cpu, bool *applied)
 {
     RecorderVcpu *v = cpu->recorder;
-    bool leave = !v->finished && !have_turn(cpu);
+    bool leave;
 
+    accesses_settle(cpu);
+    leave = !v->finished && !have_turn(cpu);
     if (!leave) {
         recorder_digest_if_due(cpu);
     }

@@ -422,6 +422,7 @@ void recorder_walk_writes_slow(CPUState *cpu, void *host, uint64_t word)
     }
     checkpoint_written(offset, sizeof(word));
     if (v->alone) {
+        recorder_note(cpu, host, sizeof(word), ACCESS_BY_WALK, true, v->walk_retaddr);
         return;
     }
     if (recorder_replaying()) {

@@ -245,6 +245,8 @@ char *recorder_waits_for_line(const Processor *p);
 /* target-arm.c, or its stand-in for targets that cannot be recorded. */
 void recorder_registers(CPUState *cpu, Registers *registers);
 void recorder_deliver(CPUState *cpu, int exception, int level);
+/* Where the running instruction is, of which @retaddr is the host's return address; or 0. */
+vaddr recorder_pc(CPUState *cpu, uintptr_t retaddr);
 /* Firmware turns the vCPU on, when it next leaves cpu_exec(). */
 void recorder_turn_on(CPUState *cpu, uint64_t entry, uint64_t context, int level);
 /* Why this vCPU cannot be recorded, alone or with others like it; NULL if it can. */

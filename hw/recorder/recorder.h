@@ -24,6 +24,8 @@ typedef enum RecorderMode {
 
 /* Internal: a test of it needs no load of its address. */
 extern G_GNUC_INTERNAL RecorderMode recorder_mode;
+/* Somebody wants to know of accesses to some bytes, while replaying (replay/accesses.h). */
+extern G_GNUC_INTERNAL bool recorder_notes;
 
 static inline bool recorder_active(void)
 {
@@ -194,7 +196,7 @@ static inline void recorder_fetch(CPUState *cpu, const void *host)
 
 static inline void recorder_walk_for(CPUState *cpu, uintptr_t retaddr)
 {
-    if (recorder_recording()) {
+    if (recorder_recording() || unlikely(recorder_notes)) {
         recorder_walk_for_slow(cpu, retaddr);
     }
 }
@@ -233,6 +235,63 @@ bool recorder_hides_slow(MemoryRegion *mr);
 static inline bool recorder_hides(MemoryRegion *mr)
 {
     return recorder_recording() && recorder_hides_slow(mr);
+}
+
+/* --- accesses that somebody wants to know of, replaying (replay/accesses.c) ---- */
+
+/* By what memory is accessed, for those who want to know: X(kind, name). */
+#define ACCESS_BYS(X) \
+    X(INSTRUCTION, "load or store") \
+    X(ATOMIC, "atomic") \
+    X(ZVA, "dc-zva") \
+    X(VECTOR, "vector") \
+    X(COPY, "memory-copy") \
+    X(WALK, "page-walk") \
+    X(FLAG, "access-flag") \
+    X(DMA, "dma")
+
+typedef enum AccessBy {
+#define X(kind, name) ACCESS_BY_##kind,
+    ACCESS_BYS(X)
+#undef X
+    N_ACCESS_BYS
+} AccessBy;
+
+bool recorder_notes_page_slow(ram_addr_t page, bool write);
+void recorder_note_slow(CPUState *cpu, const void *host, unsigned size, AccessBy by, bool write,
+                        uintptr_t retaddr);
+
+/* Must accesses to a page be seen?  All vCPUs are stopped while that changes. */
+static inline bool recorder_notes_page(ram_addr_t page, bool write)
+{
+    return unlikely(recorder_notes) && recorder_notes_page_slow(page, write);
+}
+
+/*
+ * A vCPU is about to access what lies at @host, within a page; nothing but a restart of the
+ * instruction can keep it from that.
+ */
+static inline void recorder_note(CPUState *cpu, const void *host, unsigned size, AccessBy by,
+                                 bool write, uintptr_t retaddr)
+{
+    if (unlikely(recorder_notes)) {
+        recorder_note_slow(cpu, host, size, by, write, retaddr);
+    }
+}
+
+/* The same, of all elements of a vector (SVEContLdSt) that @predicate selects. */
+void recorder_note_elements_slow(CPUState *cpu, const void *vector, const uint64_t *predicate,
+                                 int register_size, int memory_size, bool write,
+                                 uintptr_t retaddr);
+
+static inline void recorder_note_elements(CPUState *cpu, const void *vector,
+                                          const uint64_t *predicate, int register_size,
+                                          int memory_size, bool write, uintptr_t retaddr)
+{
+    if (unlikely(recorder_notes)) {
+        recorder_note_elements_slow(cpu, vector, predicate, register_size, memory_size, write,
+                                    retaddr);
+    }
 }
 
 /* --- copies of memory: translations and code (tables.c) ---------------------- */

@@ -16,6 +16,9 @@
 #include "exec/exec-all.h"
 #include "exec/helper-proto.h"
 #include "multiprocessing.h"
+#include "tcg/insn-start-words.h"
+#include "tcg/vec_internal.h"
+#include "tcg/sve_ldst_internal.h"
 
 #include "hw/recorder/recorder.h"
 #include "hw/recorder/recorder-internal.h"
@@ -97,6 +100,48 @@ void recorder_deliver(CPUState *cpu, int exception, int level)
     cpu->cc->tcg_ops->do_interrupt(cpu);
     bql_unlock();
     cpu->exception_index = -1;
+}
+
+/* In the middle of a TB the register tells no more than the page. */
+vaddr recorder_pc(CPUState *cpu, uintptr_t retaddr)
+{
+    vaddr pc = cpu->cc->get_pc(cpu);
+    uint64_t data[TARGET_INSN_START_WORDS];
+
+    if (!retaddr || !cpu_unwind_state_data(cpu, retaddr, data)) {
+        return pc;
+    }
+    return tcg_cflags_has(cpu, CF_PCREL) ? (pc & TARGET_PAGE_MASK) | data[0] : data[0];
+}
+
+/* Elements that lie within one page; what lies in both is accessed like any other memory. */
+static void note_elements_of_page(CPUState *cpu, const SVEContLdSt *vector, unsigned page,
+                                  const uint64_t *predicate, int register_size, int memory_size,
+                                  bool write, uintptr_t retaddr)
+{
+    int at = vector->mem_off_first[page];
+
+    for (int i = vector->reg_off_first[page]; i >= 0 && i <= vector->reg_off_last[page];
+         i += register_size) {
+        if (predicate[i >> 6] >> (i & 63) & 1) {
+            recorder_note_slow(cpu, (uint8_t *)vector->page[page].host + at, memory_size,
+                               ACCESS_BY_VECTOR, write, retaddr);
+        }
+        at += memory_size;
+    }
+}
+
+void recorder_note_elements_slow(CPUState *cpu, const void *vector, const uint64_t *predicate,
+                                 int register_size, int memory_size, bool write,
+                                 uintptr_t retaddr)
+{
+    const SVEContLdSt *v = vector;
+
+    /* If one of the pages is a device's, elements are accessed one by one. */
+    for (unsigned page = 0; page < 2 && !((v->page[0].flags | v->page[1].flags) & TLB_MMIO);
+         page++) {
+        note_elements_of_page(cpu, v, page, predicate, register_size, memory_size, write, retaddr);
+    }
 }
 
 /* As arm_set_cpu_on() has it; the vCPU's thread does it when it leaves cpu_exec(). */

@@ -25,6 +25,11 @@ void recorder_deliver(CPUState *cpu, int exception, int level)
     g_assert_not_reached();
 }
 
+vaddr recorder_pc(CPUState *cpu, uintptr_t retaddr)
+{
+    g_assert_not_reached();
+}
+
 void recorder_turn_on(CPUState *cpu, uint64_t entry, uint64_t context, int level)
 {
     g_assert_not_reached();

@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * See accesses.h.
+ *
+ * An access is noted when its address is known, before the data moves, and told of later: at the
+ * vCPU's next access that is noted, or its next boundary, whatever is first.  Its own accesses all
+ * come by here, and those of others come after its boundary, so what it left in memory is still
+ * there then.
+ *
+ * In the middle of a TB, the position is found by the host's return address: the TB is charged
+ * when it is entered, and the instructions from this one to its end are not done yet.
+ */
+#include "qemu/osdep.h"
+#include "qemu/bitmap.h"
+#include "accel/tcg/internal-common.h"
+#include "exec/cputlb.h"
+#include "hw/boards.h"
+#include "hw/core/cpu.h"
+
+#include "hw/recorder/access.h"
+#include "hw/recorder/recorder.h"
+#include "hw/recorder/recorder-internal.h"
+#include "replay/accesses.h"
+
+#define PAGE 4096u
+
+/* The largest of an atomic. */
+#define MOST_COMPARED 16
+
+/* Noted, and not told of yet. */
+typedef struct Noted {
+    Access access;
+    uint64_t first;             /* what is accessed and watched */
+    unsigned n;
+    uint8_t before[MOST_COMPARED];
+} Noted;
+
+/* What a vCPU did at @position; it belongs to its thread. */
+typedef struct Noter {
+    Position position;
+    GArray *noted;
+    unsigned long *read, *written;      /* a bit for each byte that is watched */
+} Noter;
+
+static struct {
+    uint64_t offset;
+    uint64_t size;
+    bool reads, writes;         /* what is told of */
+    bool sees_reads;            /* needed for that */
+    AccessFn *fn;
+    unsigned n_vcpus;
+    Noter *noters;              /* one for each vCPU */
+} watch;
+
+bool recorder_notes;
+
+const char *access_name(const Access *access)
+{
+    static const char *const names[] = {
+#define X(kind, name) [ACCESS_BY_##kind] = name,
+        ACCESS_BYS(X)
+#undef X
+    };
+
+    if (access->by == ACCESS_BY_INSTRUCTION) {
+        return access->is_write ? "store" : "load";
+    }
+    return names[access->by];
+}
+
+/* --- what is watched ------------------------------------------------------------- */
+
+bool recorder_notes_page_slow(ram_addr_t page, bool write)
+{
+    uint64_t offset = page - recorder_ram.start;
+
+    return (write ? watch.writes : watch.sees_reads) && offset < recorder_ram.size &&
+           offset < watch.offset + watch.size && watch.offset < offset + PAGE;
+}
+
+/* The part of it that is watched; false if there is none. */
+static bool clip(uint64_t offset, uint64_t size, uint64_t *first, unsigned *n)
+{
+    uint64_t end = MIN(offset + size, watch.offset + watch.size);
+
+    *first = MAX(offset, watch.offset);
+    *n = end > *first ? end - *first : 0;
+    return *n > 0;
+}
+
+/* As a number; of more than 8 bytes, the first 8. */
+static uint64_t value_of(const void *bytes, unsigned n)
+{
+    uint64_t value = 0;
+
+    memcpy(&value, bytes, MIN(n, sizeof(value)));
+    return le64_to_cpu(value);
+}
+
+/* --- vCPUs ------------------------------------------------------------------------- */
+
+static bool is_wanted(const Access *access)
+{
+    bool reads = !access->is_write || access->by == ACCESS_BY_ATOMIC;
+
+    return (reads && watch.reads) || (access->is_write && watch.writes);
+}
+
+static void tell(Noted *noted)
+{
+    const uint8_t *now = recorder_ram.host + noted->first;
+    Access *access = &noted->access;
+
+    if (access->by == ACCESS_BY_ATOMIC) {
+        access->is_write = memcmp(noted->before, now, MIN(noted->n, MOST_COMPARED)) != 0;
+    }
+    access->after = access->is_write ? value_of(now, noted->n) : access->before;
+    if (is_wanted(access)) {
+        watch.fn(access);
+    }
+}
+
+static void tell_all(Noter *noter)
+{
+    for (unsigned i = 0; i < noter->noted->len; i++) {
+        tell(&g_array_index(noter->noted, Noted, i));
+    }
+    g_array_set_size(noter->noted, 0);
+}
+
+static void start_anew(Noter *noter, Position position)
+{
+    noter->position = position;
+    bitmap_zero(noter->read, watch.size);
+    bitmap_zero(noter->written, watch.size);
+}
+
+/* Was the same noted already, before the instruction was started again? */
+static bool is_known(Noter *noter, uint64_t first, unsigned n, bool write)
+{
+    unsigned long *bits = write ? noter->written : noter->read;
+    uint64_t start = first - watch.offset;
+    bool known = find_next_zero_bit(bits, start + n, start) == start + n;
+
+    bitmap_set(bits, start, n);
+    return known;
+}
+
+/* A load and a store of the same by one instruction: that is how TCG makes an atomic of one vCPU. */
+static bool completes_atomic(Noter *noter, const Access *access)
+{
+    for (unsigned i = 0; access->is_write && access->by == ACCESS_BY_INSTRUCTION &&
+         i < noter->noted->len; i++) {
+        Access *other = &g_array_index(noter->noted, Noted, i).access;
+
+        if (other->by == ACCESS_BY_INSTRUCTION && !other->is_write &&
+            other->offset == access->offset && other->size == access->size) {
+            other->by = ACCESS_BY_ATOMIC;
+            other->is_write = true;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The next element of a vector, the rest of what lies in two pages, the second of a pair. */
+static bool continues_last(Noter *noter, const Access *access)
+{
+    Noted *last = noter->noted->len ?
+        &g_array_index(noter->noted, Noted, noter->noted->len - 1) : NULL;
+    unsigned had;
+
+    if (!last || last->access.by != access->by || last->access.is_write != access->is_write ||
+        last->access.offset + last->access.size != access->offset) {
+        return false;
+    }
+    had = last->n;
+    last->access.size += access->size;
+    clip(last->access.offset, last->access.size, &last->first, &last->n);
+    /* What is new was not written yet. */
+    for (unsigned i = had; i < MIN(last->n, MOST_COMPARED); i++) {
+        last->before[i] = recorder_ram.host[last->first + i];
+    }
+    last->access.before = value_of(last->before, last->n);
+    return true;
+}
+
+static void note(Noter *noter, const Access *access)
+{
+    Noted noted = { .access = *access };
+
+    clip(access->offset, access->size, &noted.first, &noted.n);
+    if (is_known(noter, noted.first, noted.n, access->is_write) ||
+        completes_atomic(noter, access) || continues_last(noter, access)) {
+        return;
+    }
+    memcpy(noted.before, recorder_ram.host + noted.first, MIN(noted.n, MOST_COMPARED));
+    noted.access.before = value_of(noted.before, noted.n);
+    g_array_append_val(noter->noted, noted);
+}
+
+static Position position_of(CPUState *cpu, uintptr_t retaddr)
+{
+    int left = retaddr ? cpu_insns_left(retaddr) : -1;
+
+    return recorder_position(cpu) - MAX(left, 0);
+}
+
+void recorder_note_slow(CPUState *cpu, const void *host, unsigned size, AccessBy by, bool write,
+                        uintptr_t retaddr)
+{
+    Access access = { .by = by, .is_write = write, .size = size };
+    uint64_t first;
+    Noter *noter;
+    unsigned n;
+
+    if (!cpu->recorder || !recorder_ram_offset(host, &access.offset) ||
+        !clip(access.offset, size, &first, &n) || (!is_wanted(&access) && !watch.sees_reads)) {
+        return;
+    }
+    noter = &watch.noters[cpu->cpu_index];
+    access.stream = cpu->cpu_index;
+    access.position = position_of(cpu, retaddr);
+    access.pc = recorder_pc(cpu, retaddr);
+    if (access.position != noter->position) {
+        tell_all(noter);
+        start_anew(noter, access.position);
+    }
+    note(noter, &access);
+}
+
+void accesses_settle_slow(CPUState *cpu)
+{
+    tell_all(&watch.noters[cpu->cpu_index]);
+}
+
+/* --- what the log says ---------------------------------------------------------------- */
+
+static bool write_ram(Access *access, const void *bytes)
+{
+    uint64_t first;
+    unsigned n;
+
+    if (!recorder_notes || !watch.writes || !clip(access->offset, access->size, &first, &n)) {
+        return checkpoint_write_ram(access->offset, bytes, access->size);
+    }
+    access->before = value_of(recorder_ram.host + first, n);
+    if (!checkpoint_write_ram(access->offset, bytes, access->size)) {
+        return false;
+    }
+    access->is_write = true;
+    access->after = value_of(recorder_ram.host + first, n);
+    watch.fn(access);
+    return true;
+}
+
+bool accesses_write_dma(Position position, uint64_t offset, const void *bytes, size_t n)
+{
+    Access access = {
+        .stream = watch.n_vcpus,
+        .position = position,
+        .by = ACCESS_BY_DMA,
+        .offset = offset,
+        .size = n,
+    };
+
+    return write_ram(&access, bytes);
+}
+
+bool accesses_write_flag(CPUState *cpu, Position position, uint64_t offset, uint64_t word)
+{
+    Access access = {
+        .stream = cpu->cpu_index,
+        .position = position,
+        .by = ACCESS_BY_FLAG,
+        .pc = recorder_notes ? recorder_pc(cpu, 0) : 0,
+        .offset = offset,
+        .size = sizeof(word),
+    };
+
+    return write_ram(&access, &word);
+}
+
+/* --- start and end -------------------------------------------------------------------- */
+
+static void drop_translations(CPUState *cpu, run_on_cpu_data data)
+{
+    tlb_flush(cpu);
+}
+
+/* So that the next access to a page finds out anew whether it is watched. */
+static void drop_all_translations(void)
+{
+    CPUState *cpu;
+
+    CPU_FOREACH(cpu) {
+        run_on_cpu(cpu, drop_translations, RUN_ON_CPU_NULL);
+    }
+}
+
+void accesses_watch(uint64_t offset, uint32_t size, bool reads, bool writes, AccessFn *fn)
+{
+    accesses_unwatch();
+    recorder_tables_start();
+    g_assert(size > 0 && size <= ACCESSES_MAX_SIZE);
+    g_assert(offset < recorder_ram.size && size <= recorder_ram.size - offset);
+    watch.offset = offset;
+    watch.size = size;
+    watch.reads = reads;
+    watch.writes = writes;
+    watch.fn = fn;
+    watch.n_vcpus = MACHINE(qdev_get_machine())->smp.cpus;
+    watch.sees_reads = reads || watch.n_vcpus == 1;     /* to recognise its atomics */
+    watch.noters = g_new0(Noter, watch.n_vcpus);
+    for (unsigned i = 0; i < watch.n_vcpus; i++) {
+        Noter *noter = &watch.noters[i];
+
+        noter->noted = g_array_new(false, false, sizeof(Noted));
+        noter->read = bitmap_new(size);
+        noter->written = bitmap_new(size);
+        noter->position = UINT64_MAX;
+    }
+    recorder_notes = true;
+    drop_all_translations();
+}
+
+void accesses_forget(void)
+{
+    for (unsigned i = 0; recorder_notes && i < watch.n_vcpus; i++) {
+        g_array_set_size(watch.noters[i].noted, 0);
+        start_anew(&watch.noters[i], UINT64_MAX);
+    }
+}
+
+void accesses_unwatch(void)
+{
+    if (!recorder_notes) {
+        return;
+    }
+    recorder_notes = false;
+    for (unsigned i = 0; i < watch.n_vcpus; i++) {
+        tell_all(&watch.noters[i]);
+        g_array_unref(watch.noters[i].noted);
+        g_free(watch.noters[i].read);
+        g_free(watch.noters[i].written);
+    }
+    g_clear_pointer(&watch.noters, g_free);
+    drop_all_translations();
+}
