@@ -30,6 +30,10 @@ typedef struct Replay {
     char *trace_from;
     char *trace_to;
     int64_t trace_interval;     /* 0: QEMU's default */
+    char *watch;                /* as it was given; NULL: nothing */
+    uint64_t watch_address;
+    uint64_t watch_size;        /* 0: QEMU's default */
+    const char *watch_not;      /* "reads" or "writes" that nobody wants; NULL: both are wanted */
     char **more;                /* arguments for QEMU, after "--"; NULL: none */
     Manifest *manifest;
     Place *place;               /* of that checkpoint; NULL: the start */
@@ -43,6 +47,7 @@ static void replay_clear(Replay *replay)
     g_free(replay->trace);
     g_free(replay->trace_from);
     g_free(replay->trace_to);
+    g_free(replay->watch);
     manifest_free(replay->manifest);
     place_free(replay->place);
 }
@@ -65,6 +70,10 @@ static const char usage[] =
     "                  order of reprise info --at; begins at the best checkpoint\n"
     "  --threads single          one vCPU at a time, in an order that is always\n"
     "                  the same; or parallel, which is the default\n"
+    "  --watch ADDRESS[,SIZE[,reads|writes]]    instead of the console output, print\n"
+    "                  each access to these bytes of the guest's memory (a physical\n"
+    "                  address; 8 bytes by default): vCPU and position, how, where,\n"
+    "                  the instruction, and what was there before and after\n"
     "  --trace NEW     log registers in the directory NEW, for reprise compare:\n"
     "  --trace-interval N        every N steps (default: 1000000)\n"
     "  --trace-from, --trace-to POINT    only there (0:1500,1:0)\n"
@@ -78,6 +87,35 @@ static const char usage[] =
     "exit status: 0 replayed identically; 1 diverged, and where; 2 the recording\n"
     "cannot be replayed\n";
 
+/* Decimal, or hexadecimal with 0x. */
+static bool parse_number(const char *text, uint64_t *value)
+{
+    bool is_hex = g_str_has_prefix(text, "0x");
+
+    return g_ascii_string_to_unsigned(is_hex ? text + 2 : text, is_hex ? 16 : 10, 0, UINT64_MAX,
+                                      value, NULL);
+}
+
+/* ADDRESS[,SIZE[,reads|writes]] */
+static bool parse_watch(Replay *replay)
+{
+    g_auto(GStrv) parts = g_strsplit(replay->watch, ",", -1);
+    unsigned n = g_strv_length(parts);
+
+    if (n < 1 || n > 3 || !parse_number(parts[0], &replay->watch_address) ||
+        (n > 1 && (!parse_number(parts[1], &replay->watch_size) || !replay->watch_size))) {
+        return false;
+    }
+    if (n > 2 && g_str_equal(parts[2], "reads")) {
+        replay->watch_not = "writes";
+    } else if (n > 2 && g_str_equal(parts[2], "writes")) {
+        replay->watch_not = "reads";
+    } else if (n > 2) {
+        return false;
+    }
+    return true;
+}
+
 /* Returns false if @status is to be returned. */
 static bool parse_arguments(Replay *replay, int argc, char **argv, int *status)
 {
@@ -89,6 +127,7 @@ static bool parse_arguments(Replay *replay, int argc, char **argv, int *status)
         { "from", 0, 0, G_OPTION_ARG_INT, &replay->from, NULL, NULL },
         { "until", 0, 0, G_OPTION_ARG_STRING, &replay->until, NULL, NULL },
         { "threads", 0, 0, G_OPTION_ARG_STRING, &replay->threads, NULL, NULL },
+        { "watch", 0, 0, G_OPTION_ARG_STRING, &replay->watch, NULL, NULL },
         { "trace", 0, 0, G_OPTION_ARG_FILENAME, &replay->trace, NULL, NULL },
         { "trace-from", 0, 0, G_OPTION_ARG_STRING, &replay->trace_from, NULL, NULL },
         { "trace-to", 0, 0, G_OPTION_ARG_STRING, &replay->trace_to, NULL, NULL },
@@ -117,6 +156,9 @@ static bool parse_arguments(Replay *replay, int argc, char **argv, int *status)
     } else if (replay->until &&
                !g_ascii_string_to_unsigned(replay->until, 10, 0, UINT64_MAX, NULL, NULL)) {
         *status = usage_error("replay: --until is a number of steps, not '%s'", replay->until);
+    } else if (replay->watch && !parse_watch(replay)) {
+        *status = usage_error("replay: --watch is ADDRESS[,SIZE[,reads|writes]], as 0x40a00000,8, "
+                              "not '%s'", replay->watch);
     } else if (replay->trace_interval < 0) {
         *status = usage_error("%s", "replay: --trace-interval: at least 1");
     } else {
@@ -258,6 +300,17 @@ static char *task_arguments(const Replay *replay, GError **error)
         }
         json_close(&arguments, '{');
     }
+    if (replay->watch) {
+        json_open(&arguments, "watch", '{');
+        json_u64(&arguments, "address", replay->watch_address);
+        if (replay->watch_size) {
+            json_u64(&arguments, "size", replay->watch_size);
+        }
+        if (replay->watch_not) {
+            json_bool(&arguments, replay->watch_not, false);
+        }
+        json_close(&arguments, '{');
+    }
     if (replay->from >= 0) {
         json_u64(&arguments, "from", replay->from);
     }
@@ -288,7 +341,8 @@ int run_replay(int argc, char **argv)
     }
     progress_line("checking %s", replay.directory);
     if (!load(&replay, &error) ||
-        !(command = recorded_command(replay.manifest, "stdio", replay.more, &error)) ||
+        !(command = recorded_command(replay.manifest, replay.watch ? "null" : "stdio",
+                                     replay.more, &error)) ||
         !(arguments = task_arguments(&replay, &error)) ||
         !(emulator = emulator_start_task(command, replay.qmp, false, "recorder-replay", arguments,
                                          &error))) {

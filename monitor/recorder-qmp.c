@@ -57,9 +57,10 @@ void qmp_recorder_stop(bool has_pause, bool pause, Error **errp)
 
 void qmp_recorder_replay(const char *directory, RecorderTrace *trace, bool has_threads,
                          RecorderThreads threads, bool has_from, uint32_t from,
-                         bool has_until, uint64_t until, Error **errp)
+                         bool has_until, uint64_t until, RecorderWatch *watch, Error **errp)
 {
     PlayerTrace wanted;
+    PlayerWatch watched;
     PlayerOptions options = {
         .has_from = has_from,
         .from = from,
@@ -67,6 +68,7 @@ void qmp_recorder_replay(const char *directory, RecorderTrace *trace, bool has_t
         .has_until = has_until,
         .until = until,
         .trace = trace ? &wanted : NULL,
+        .watch = watch ? &watched : NULL,
     };
 
     if (runstate_is_running()) {
@@ -79,6 +81,15 @@ void qmp_recorder_replay(const char *directory, RecorderTrace *trace, bool has_t
             .interval = trace->has_interval ? trace->interval : RECORDER_DIGEST_INTERVAL,
             .from = trace->from,
             .to = trace->to,
+        };
+    }
+    if (watch) {
+        watched = (PlayerWatch) {
+            .address = watch->address,
+            .size = watch->has_size ? watch->size : sizeof(uint64_t),
+            .reads = !watch->has_reads || watch->reads,
+            .writes = !watch->has_writes || watch->writes,
+            .file = watch->file,
         };
     }
     player_start(directory, &options, errp);

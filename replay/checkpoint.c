@@ -363,20 +363,25 @@ bool checkpoint_load(const char *recording, char *const *names, unsigned number,
     return check_sums(last, errp) && with_file(last, CHECKPOINT_CPUS, false, load_cpus, errp);
 }
 
+uint64_t checkpoint_ram_address(void)
+{
+    hwaddr address = 0;
+
+    for (MemoryRegion *mr = main_ram(); mr; mr = mr->container) {
+        address += mr->addr;
+    }
+    return address;
+}
+
 bool checkpoint_write_ram(uint64_t offset, const void *bytes, size_t n)
 {
-    hwaddr address = offset;
-
     if (offset > memory_region_size(main_ram()) ||
         n > memory_region_size(main_ram()) - offset) {
         return false;
     }
-    for (MemoryRegion *mr = main_ram(); mr; mr = mr->container) {
-        address += mr->addr;
-    }
     checkpoint_written(offset, n);
-    return address_space_write(&address_space_memory, address, MEMTXATTRS_UNSPECIFIED,
-                               bytes, n) == MEMTX_OK;
+    return address_space_write(&address_space_memory, checkpoint_ram_address() + offset,
+                               MEMTXATTRS_UNSPECIFIED, bytes, n) == MEMTX_OK;
 }
 
 char *checkpoint_ram_digest(void)

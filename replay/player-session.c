@@ -19,6 +19,7 @@
 #include "replay/player-internal.h"
 #include "replay/stop.h"
 #include "replay/trace.h"
+#include "replay/watch-log.h"
 
 static void attach_vcpu(CPUState *cpu, run_on_cpu_data data)
 {
@@ -89,6 +90,7 @@ static void forget_recording(void)
     g_clear_pointer(&player.manifest, manifest_free);
     g_clear_pointer(&player.schedule, schedule_free);
     trace_drop();
+    watch_log_end();
     g_clear_pointer(&player.dma.log, log_reader_free);
     g_clear_pointer(&player.divergence, g_free);
     g_clear_pointer(&player.goal, point_free);
@@ -198,6 +200,7 @@ bool player_start(const char *directory, const PlayerOptions *options, Error **e
     forget_recording();
     if (!open_recording(directory, options, &from, v, errp) ||
         (trace && !trace_start(trace, v, player.manifest->n_vcpus, errp)) ||
+        (options->watch && !watch_log_start(options->watch, errp)) ||
         !checkpoint_load(directory, (char *const *)player.manifest->checkpoints->pdata, from, errp)) {
         for (unsigned i = 0; i < SPHERE_MAX_VCPUS; i++) {
             player_close_vcpu(v[i]);
@@ -298,6 +301,7 @@ void player_finish(void)
     }
     player_leave();
     trace_end();
+    watch_log_end();
     if (player.divergence) {
         player_tell_divergence();
     }

@@ -18,6 +18,14 @@ typedef struct PlayerTrace {
     const char *to;
 } PlayerTrace;
 
+/* Bytes of main memory, of which every access is written down. */
+typedef struct PlayerWatch {
+    uint64_t address;           /* guest-physical */
+    uint64_t size;
+    bool reads, writes;
+    const char *file;           /* new; NULL: standard output */
+} PlayerWatch;
+
 typedef struct PlayerOptions {
     bool has_from;
     unsigned from;              /* the checkpoint to begin at (else: the best one) */
@@ -25,6 +33,7 @@ typedef struct PlayerOptions {
     bool has_until;
     uint64_t until;             /* the moment to stop at (else: the end) */
     const PlayerTrace *trace;   /* or NULL */
+    const PlayerWatch *watch;   /* or NULL */
     /*
      * For a debugger: nothing runs yet, and each time that all vCPUs have come where they were to
      * stop, or one has diverged, this is called in a vCPU's thread; they do not go on by themselves.

@@ -207,6 +207,8 @@ RamImageWriter *checkpoint_save_changes(const char *directory, uint64_t *bytes, 
 void checkpoint_written(uint64_t offset, uint64_t size);
 /* Checkpoint @number of @names, which are directories of @recording. */
 bool checkpoint_load(const char *recording, char *const *names, unsigned number, Error **errp);
+/* Where main memory is, guest-physical. */
+uint64_t checkpoint_ram_address(void);
 /* Write main memory as a device would; false if there is none at @offset. */
 bool checkpoint_write_ram(uint64_t offset, const void *bytes, size_t n);
 /* Digest of all guest RAM; to be freed. */

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The guest without an operating system, bare/bare.c: how it is built and started."""
+"""Guests without an operating system, bare/*: how they are built and started."""
 
 import functools
 import os
@@ -11,11 +11,11 @@ TESTS = ["flags", "attributes", "random", "waits", "copies", "vector-code", "rac
 
 
 @functools.lru_cache
-def build(mode="ALL"):
-    path = os.path.join(recording.TOP, f"bare-{mode}")
+def build(mode="ALL", source="bare.c"):
+    path = os.path.join(recording.TOP, f"{source}-{mode}")
     run("aarch64-linux-gnu-gcc", "-O1", "-ffreestanding", "-nostdlib", "-static", "-no-pie",
         "-mgeneral-regs-only", "-Wall", "-Wextra", "-Werror", "-Wl,-Ttext=0x40200000",
-        "-Wl,--build-id=none", f"-DMODE={mode}", f"{TOP}/tests/guest/bare/bare.c", "-o", path)
+        "-Wl,--build-id=none", f"-DMODE={mode}", f"{TOP}/tests/guest/bare/{source}", "-o", path)
     return path
 
 

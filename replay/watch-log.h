@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Writes down, a line each, who accesses some bytes while a recording is replayed: for people.
+ * Main thread, all vCPUs stopped.
+ *
+ *     0:71000 store 0x40a00008,8 pc 0xffff800008012344 0x0 -> 0x1
+ *     dma:17 dma 0x40a00000,512 0x1 -> 0x2
+ */
+#ifndef REPLAY_WATCH_LOG_H
+#define REPLAY_WATCH_LOG_H
+
+#include "replay/player.h"
+
+bool watch_log_start(const PlayerWatch *watch, Error **errp);
+/* If there was one. */
+void watch_log_end(void);
+
+#endif
