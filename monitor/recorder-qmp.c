@@ -8,6 +8,7 @@
 #include "qapi/qapi-commands-recorder.h"
 #include "system/runstate.h"
 
+#include "hw/recorder/recorder-internal.h"
 #include "hw/recorder/session.h"
 #include "replay/debugger.h"
 #include "replay/player.h"
@@ -107,4 +108,31 @@ void qmp_recorder_goto(const char *at, Error **errp)
         return;
     }
     debugger_goto(at, errp);
+}
+
+RecorderDigests *qmp_query_recorder_digests(Error **errp)
+{
+    RecorderDigests *digests;
+    strList **tail;
+    CPUState *cpu;
+
+    if (runstate_is_running()) {
+        error_setg(errp, "the guest runs: stop it first");
+        return NULL;
+    }
+    CPU_FOREACH(cpu) {
+        g_autofree char *objection = recorder_cpu_objection(cpu, false);
+
+        if (objection) {
+            error_setg(errp, "%s", objection);
+            return NULL;
+        }
+    }
+    digests = g_new0(RecorderDigests, 1);
+    digests->ram = checkpoint_ram_digest();
+    tail = &digests->vcpus;
+    CPU_FOREACH(cpu) {
+        QAPI_LIST_APPEND(tail, g_strdup_printf("%016" PRIx64, recorder_register_digest(cpu)));
+    }
+    return digests;
 }

@@ -13,6 +13,7 @@
  * at the last place of which it is known that nothing was hit before it.
  */
 #include "qemu/osdep.h"
+#include "exec/address-spaces.h"
 #include "exec/breakpoint.h"
 #include "exec/gdbstub.h"
 #include "hw/core/cpu.h"
@@ -28,6 +29,7 @@
 #include "hw/recorder/recorder-internal.h"
 #include "replay/debugger.h"
 #include "replay/hits.h"
+#include "replay/page-history.h"
 #include "replay/player.h"
 #include "replay/snapshots.h"
 #include "replay/total-order.h"
@@ -83,6 +85,9 @@ static struct {
         CPUState *cpu;
         uint64_t moment;
     } shown;
+    CPUState *looked_at;        /* by gdb's user, as far as one can tell; NULL: the last shown */
+    CPUState *asked_for;        /* gdb has asked if it is alive, which may be to list it; */
+    CPUState *looked_at_before; /* that one was looked at before */
     bool waits;                 /* the main thread does, for the leg to end */
     bool arrived;               /* atomic */
     QemuEvent event;            /* that it has */
@@ -142,7 +147,7 @@ static void go_to_snapshot(const Snapshot *snapshot)
 
 static void keep_snapshot(uint64_t distance)
 {
-    if (debugger.now - snapshot_moment(snapshots_current()) >= distance) {
+    if (debugger.now - snapshot_moment(snapshots_at(debugger.now)) >= distance) {
         snapshots_take(debugger.order);
     }
 }
@@ -512,6 +517,7 @@ static void stop(void)
         show_hit();
     }
     debugger.shown.cpu = plan->cpu;
+    debugger.looked_at = debugger.asked_for = NULL;
     debugger.shown.moment = plan->reason == STOP_HIT ? debugger.now : UINT64_MAX;
     end_way();
     vm_stop(plan->reason == STOP_THERE ? RUN_STATE_PAUSED : RUN_STATE_DEBUG);
@@ -733,17 +739,59 @@ bool gdb_travels(void)
 
 bool gdb_travel(CPUState *cpu, char how)
 {
-    bool backwards = qemu_isupper(how);
-
     if (!debugger_active()) {
         return false;
     }
-    if (qemu_tolower(how) == 's') {
-        plan_step(cpu, backwards);
-    } else {
-        plan_continue(backwards);
+    switch (how) {
+    case 'T':
+        debugger.looked_at_before = debugger.looked_at;
+        debugger.looked_at = debugger.asked_for = cpu;
+        return true;
+    case 'q':
+        if (cpu == debugger.asked_for) {
+            debugger.looked_at = debugger.looked_at_before;
+        }
+        /* fall through */
+    case 'f':
+        debugger.asked_for = NULL;
+        return true;
+    case 's':
+        plan_step(cpu, false);
+        break;
+    case 'S':
+        plan_step(debugger.looked_at ?: debugger.shown.cpu ?: cpu, true);
+        break;
+    default:
+        plan_continue(how == 'C');
+        break;
     }
     vm_start();
+    return true;
+}
+
+static bool is_memory(hwaddr address)
+{
+    hwaddr offset, size = 1;
+    MemoryRegion *mr;
+
+    RCU_READ_LOCK_GUARD();
+    mr = address_space_translate(&address_space_memory, address, &offset, &size, false,
+                                 MEMTXATTRS_UNSPECIFIED);
+    return memory_region_is_ram(mr) || memory_region_is_romd(mr);
+}
+
+bool gdb_travel_sees(CPUState *cpu, uint64_t address, int n, bool physical)
+{
+    const vaddr page = -(vaddr)PAGE_HISTORY_PAGE;
+
+    for (vaddr at = address & page; at - (address & page) < n + (address & ~page);
+         at += PAGE_HISTORY_PAGE) {
+        hwaddr where = physical ? at : cpu_get_phys_page_debug(cpu, at);
+
+        if (where != -1 && !is_memory(where)) {
+            return false;
+        }
+    }
     return true;
 }
 

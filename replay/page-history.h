@@ -25,7 +25,7 @@ unsigned page_history_n_versions(const PageHistory *history);
 /* How much memory it takes, without version 0. */
 uint64_t page_history_bytes(const PageHistory *history);
 
-/* A version after @version: @pages (uint32_t, ascending) of @memory were written since that. */
+/* A version after @version: no others than @pages (uint32_t, ascending) of @memory were written. */
 void page_history_add(PageHistory *history, unsigned version, const GArray *pages,
                       const uint8_t *memory);
 /* Not version 0.  The others stay what they are. */

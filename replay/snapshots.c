@@ -102,22 +102,32 @@ static void remove_one(void)
 
 /* --- the interface ---------------------------------------------------------------- */
 
+/* The last that is not after @moment. */
+static int find(uint64_t moment)
+{
+    int i = snapshots->len - 1;
+
+    while (i >= 0 && get(i)->moment > moment) {
+        i--;
+    }
+    return i;
+}
+
 void snapshots_take(const TotalOrder *order)
 {
     uint64_t moment = total_order_moment(order), size;
-    g_autoptr(GArray) pages = NULL;
-    unsigned next = current + 1;
+    /* It may have run past some since it was at the current one. */
+    int before = find(moment);
+    g_autoptr(GArray) pages = checkpoint_take_changes();
 
-    if (get(current)->moment == moment) {
+    if (get(before)->moment == moment) {
+        /* Replay is exact: what was true when this moment was passed before is true now. */
+        current = before;
         return;
     }
-    pages = checkpoint_take_changes();
-    /* Replay is exact: what was true when this moment was passed before is true now. */
-    if (next == snapshots->len || get(next)->moment > moment) {
-        page_history_add(history, current, pages, checkpoint_ram(&size));
-        g_ptr_array_insert(snapshots, next, snapshot_new(order));
-    }
-    current = next;
+    page_history_add(history, before, pages, checkpoint_ram(&size));
+    g_ptr_array_insert(snapshots, before + 1, snapshot_new(order));
+    current = before + 1;
     while (bytes + page_history_bytes(history) > budget && snapshots->len > 2) {
         remove_one();
     }
@@ -144,12 +154,9 @@ void snapshots_go(const Snapshot *snapshot)
 
 const Snapshot *snapshots_at(uint64_t moment)
 {
-    for (unsigned i = snapshots->len; i-- > 0; ) {
-        if (get(i)->moment <= moment) {
-            return get(i);
-        }
-    }
-    return NULL;
+    int i = find(moment);
+
+    return i < 0 ? NULL : get(i);
 }
 
 const Snapshot *snapshots_of(unsigned stream, Position position)
@@ -160,11 +167,6 @@ const Snapshot *snapshots_of(unsigned stream, Position position)
         }
     }
     return NULL;
-}
-
-const Snapshot *snapshots_current(void)
-{
-    return get(current);
 }
 
 const Snapshot *snapshots_first(void)

@@ -23,11 +23,12 @@ void snapshots_take(const TotalOrder *order);
 /* Memory, registers and logs are as they were then. */
 void snapshots_go(const Snapshot *snapshot);
 
-/* The last that is not after @moment; the last in which @stream had not made more steps than
- * @position; the one that was last taken or gone to.  NULL: there is none. */
+/*
+ * The last that is not after @moment; the last in which @stream had not made more steps than
+ * @position.  NULL: there is none.
+ */
 const Snapshot *snapshots_at(uint64_t moment);
 const Snapshot *snapshots_of(unsigned stream, Position position);
-const Snapshot *snapshots_current(void);
 const Snapshot *snapshots_first(void);
 
 uint64_t snapshot_moment(const Snapshot *snapshot);

@@ -1,0 +1,323 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Debugging a recording forwards and backwards, with a real gdb."""
+
+import os
+import re
+import signal
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
+import debugging
+from gdb import Gdb, symbols
+from harness import Qmp, check, info, one_line, run, test, test_each
+from recording import (REPRISE, console, end, main, place, record, start, stock_command,
+                       wait_for_console)
+from travel import QMP_SOCKET, Excursions, judge, met_an_end, travel
+
+MEM_MIB = 128
+EXCURSIONS = 25
+STOPS = 50
+AT_ONCE_S = 5               # on a host that is busy with other things
+
+
+def recorded(smp=2):
+    """vCPUs that race, fault and are interrupted, with checkpoints on the way."""
+    kept = recorded.kept
+    if smp not in kept:
+        directory = place(f"travel-{smp}")
+        record(directory, "--checkpoint-interval", "0.6", "--", *stock_command(
+            f"forkstorm -t {smp} -n 8; racey -t {smp} -n 20000; pipes -t 2 -n 50", smp=smp,
+            boot=("--mem", str(MEM_MIB))))
+        check(len(info(directory)["checkpoints"]) >= 3, "too few checkpoints")
+        kept[smp] = directory
+    return kept[smp]
+
+
+recorded.kept = {}
+
+
+@test_each([1, 2, 4])
+def excursions_come_to_where_a_plain_replay_is(smp):
+    directory = recorded(smp)
+    with travel(directory) as session:
+        excursions = Excursions(session, seed=smp)
+        for _ in range(EXCURSIONS):
+            excursions.go()
+    judge(directory, excursions.seen)
+
+
+@test
+def the_recording_has_two_ends():
+    with travel(recorded()) as session:
+        gdb = session.gdb
+        check(session.when() == (session.first, [0, 0]), session.when())
+        stop = gdb.go("reverse-stepi")
+        check(met_an_end(stop) and session.moment() == session.first, stop)
+        stop = gdb.go("continue")
+        check(met_an_end(stop) and session.moment() == session.last, stop)
+        end_digests = session.digests()
+        check(end_digests["ram"] == info(recorded())["end_digest"]["ram"], end_digests)
+        for command in ("stepi", "continue"):
+            check(met_an_end(gdb.go(command)), gdb)
+        check(session.digests() == end_digests, "the end has changed")
+        stop = gdb.go("reverse-continue")
+        check(met_an_end(stop) and session.moment() == session.first, stop)
+
+
+@test
+def a_session_with_many_stops_ends_as_it_was_recorded():
+    """Also what the guest said is shown once, and in full."""
+    directory = recorded()
+    with travel(directory) as session:
+        excursions = Excursions(session, seed=7)
+        for _ in range(STOPS // 2):
+            excursions.go()
+        session.goto("start")
+        pc = None
+        for i in range(STOPS // 2):
+            session.goto(session.first + (session.last - session.first) * i // (STOPS // 2))
+            session.gdb.command("x/8i $pc")
+            session.gdb.command("info registers")
+            pc = session.gdb.value("$pc")
+        session.gdb.command(f"break *{pc}")
+        session.gdb.go("continue")
+        session.gdb.command("delete")
+        stop = session.gdb.go("continue")
+        check(met_an_end(stop) and session.moment() == session.last, stop)
+        check(session.digests()["ram"] == info(directory)["end_digest"]["ram"], session.digests())
+        check(not session.qmp.named("RECORDER_DIVERGED"), session.qmp.events)
+    shown = console()
+    for word in (b"forkstorm: ", b"racey: ", b"pipes: "):
+        check(shown.count(word) == 1, f"{word} is there {shown.count(word)} times")
+
+
+# --- with the kernel's symbols ------------------------------------------------------------------
+
+@test
+def watchpoints_are_met_both_ways():
+    with travel(recorded(), vmlinux=symbols()) as session:
+        gdb = session.gdb
+        session.goto((session.first + session.last) * 2 // 3)
+        began, value = session.moment(), gdb.value("jiffies_64")
+        gdb.command("watch jiffies_64")
+        there = []
+        for more in (1, 2, 3):
+            stop = gdb.go("continue")
+            check(stop.reason == "watchpoint-trigger", stop)
+            check(gdb.value("jiffies_64") == value + more, gdb)
+            check("do_update_jiffies" in stop.function, stop)
+            there.append((stop.thread, session.moment()))
+        for less in (2, 1, 0):
+            thread, after = there.pop()
+            stop = gdb.go("reverse-continue")
+            check(stop.reason == "watchpoint-trigger", stop)
+            check(gdb.value("jiffies_64") == value + less, gdb)
+            check(stop.thread == thread and session.moment() == after - 1,
+                  f"{stop}, at {session.moment()} instead of {after} - 1")
+        check(began <= session.moment(), session.when())
+        gdb.command("delete")
+        for kind, reason in (("rwatch", "read-watchpoint-trigger"),
+                             ("awatch", "access-watchpoint-trigger")):
+            gdb.command(f"{kind} jiffies_64")
+            ahead = [(gdb.go("continue"), session.moment()) for _ in range(3)]
+            check(all(stop.reason == reason for stop, _ in ahead), ahead)
+            check(ahead[0][1] < ahead[1][1] < ahead[2][1], ahead)
+            back = gdb.go("reverse-continue"), session.moment()
+            check(back[0].reason == reason and back[1] <= ahead[2][1], back)
+            gdb.command("delete")
+
+
+@test
+def breakpoints_are_met_both_ways():
+    with travel(recorded(), vmlinux=symbols()) as session:
+        gdb = session.gdb
+        session.goto((session.first + session.last) // 2)
+        gdb.command("hbreak fork.c:kernel_clone")
+        ahead = []
+        for _ in range(4):
+            stop = gdb.go("continue")
+            check(stop.reason == "breakpoint-hit" and stop.function == "kernel_clone", stop)
+            ahead.append((session.moment(), stop.thread, gdb.value("$sp")))
+        for expected in reversed(ahead[:-1]):
+            stop = gdb.go("reverse-continue")
+            check(stop.reason == "breakpoint-hit", stop)
+            seen = session.moment(), stop.thread, gdb.value("$sp")
+            check(seen == expected, f"{seen} instead of {expected}")
+        # A condition: of those ahead, the first with this stack; of those behind, the last.
+        gdb.command("delete")
+        wanted = ahead[2][2]
+        gdb.command(f"break fork.c:kernel_clone if $sp == {wanted}")
+        gdb.go("continue")
+        expected = next(hit for hit in ahead[1:] if hit[2] == wanted)
+        check(session.moment() == expected[0], f"{session.when()}, not {expected}")
+        gdb.command("delete")
+        session.goto(ahead[3][0])
+        gdb.command(f"break fork.c:kernel_clone if $sp == {wanted}")
+        gdb.go("reverse-continue")
+        check(session.moment() == ahead[2][0], f"{session.when()}, not {ahead[2]}")
+
+
+@test
+def a_thread_that_is_chosen_is_stepped():
+    """Backwards, gdb does not say which."""
+    with travel(recorded(4), vmlinux=symbols()) as session:
+        gdb = session.gdb
+        session.goto((session.first + session.last) * 3 // 4)
+        for thread in (3, 1, 2, 4):
+            gdb.command(f"thread {thread}")
+            gdb.command("info threads")
+            gdb.command("thread apply all backtrace 1")
+            for command in ("reverse-stepi", "stepi", "reverse-stepi"):
+                stop = gdb.go(command)
+                check(stop.thread == thread, f"{command} of {thread}: {stop}")
+
+
+@test
+def functions_are_stepped_both_ways():
+    with travel(recorded(), vmlinux=symbols()) as session:
+        gdb = session.gdb
+        session.goto((session.first + session.last) // 2)
+        gdb.command("break fork.c:kernel_clone")
+        stop = gdb.go("continue")
+        gdb.command("delete")
+        check(stop.function == "kernel_clone", stop)
+        thread = stop.thread
+        for command in ("next", "next", "step", "next", "reverse-next", "reverse-step"):
+            check(gdb.go(command).thread == thread, gdb)
+        # A function without the nops of ftrace, which gdb takes for code of another one.
+        gdb.command("break *cpu_do_idle")
+        stop = gdb.go("reverse-continue")
+        check(stop.function == "cpu_do_idle", stop)
+        gdb.command("delete")
+        frame = gdb.value("$sp")
+        gdb.go("stepi 2")
+        stop = gdb.go("reverse-finish")
+        check(stop.function == "arch_cpu_idle" and gdb.value("$sp") == frame, stop)
+        check("bl" in gdb.command("x/i $pc").split(), gdb.command("x/i $pc"))
+        check(gdb.go("stepi").function == "cpu_do_idle", gdb)
+        stop = gdb.go("finish")
+        check(stop.function == "arch_cpu_idle", stop)
+
+
+@test
+def all_threads_are_shown():
+    with travel(recorded(4), vmlinux=symbols()) as session:
+        gdb = session.gdb
+        for part in (1, 2, 3):
+            session.goto((session.first + session.last) * part // 4)
+            check(sorted(gdb.threads()) == [1, 2, 3, 4], gdb.threads())
+            stacks = gdb.command("thread apply all backtrace 3")
+            check(len(re.findall(r"^#0 ", stacks, re.M)) == 4, stacks)
+            # What gdb shows is what QEMU has.
+            registers = session.qmp("human-monitor-command",
+                                    **{"command-line": "info registers -a"})["return"]
+            for thread, pc in enumerate(re.findall(r"PC=([0-9a-f]+)", registers), 1):
+                gdb.command(f"thread {thread}")
+                check(gdb.value("$pc") == int(pc, 16), f"{registers}")
+
+
+# --- who gets in the way ------------------------------------------------------------------------
+
+@test_each(["continue", "reverse-continue"])
+def it_can_be_interrupted_at_once(command):
+    with travel(recorded()) as session:
+        gdb = session.gdb
+        session.goto("end" if "reverse" in command else "start")
+        before = session.moment()
+        gdb.command("hbreak *0x10")             # so that it must look at all of it
+        gdb.start(command)
+        time.sleep(0.3)
+        began = time.monotonic()
+        stop = gdb.interrupt()
+        check(time.monotonic() - began < AT_ONCE_S, f"{time.monotonic() - began} s")
+        check(stop.signal == "SIGINT", stop)
+        moment = session.moment()
+        check(session.first <= moment <= session.last and
+              (moment <= before if "reverse" in command else moment >= before), session.when())
+        gdb.command("delete")
+        session.gdb.go("stepi")
+        seen = {session.moment(): (session.digests(), command)}
+    judge(recorded(), seen)
+
+
+@test
+def nothing_can_be_written():
+    with travel(recorded()) as session:
+        session.goto((session.first + session.last) // 2)
+        before = session.digests()
+        for command in ("set $x0 = 5", "set *(int *)$sp = 1", "set $pc = 0"):
+            said = session.gdb.refusal(command)
+            check("replay" in said or "Cannot access memory" in said, said)
+        check(session.digests() == before, "something was written")
+        check("cannot be written" in session.gdb.refusal("set $x0 = 5") or
+              "nothing can be written" in session.gdb.refusal("set $x0 = 5"), session.gdb)
+
+
+@test
+def bad_requests_are_refused_and_nothing_changes():
+    with travel(recorded()) as session:
+        session.goto(1000)
+        for at in ("x", "-1", "1.5", "checkpoint 999", "checkpoint", str(session.last + 1)):
+            said = session.gdb.command(f"monitor goto {at}")
+            check(one_line(said.strip()) and "moment" in said or "checkpoint" in said, said)
+            check(session.moment() == 1000, session.when())
+        said = session.gdb.refusal("x/1x 0xffff111122223333")
+        check("Cannot access memory" in said, said)
+        session.gdb.go("stepi")
+        check(session.moment() == 1001, session.when())
+
+
+@test
+def a_debugger_that_dies_or_leaves_is_followed_by_another():
+    with travel(recorded()) as session:
+        session.goto(5000)
+        session.gdb.command("hbreak *0x10")
+        session.gdb.start("continue")           # and is killed on the way
+        session.reconnect()
+        check(session.first <= session.moment() <= session.last, session.when())
+        session.goto(7000)
+        session.gdb.command("detach")
+        session.reconnect()
+        check(session.moment() == 7000, session.when())
+        check(session.gdb.go("stepi").reason == "end-stepping-range", session.gdb)
+
+
+# --- other recordings -----------------------------------------------------------------------------
+
+@test
+def a_recording_that_was_cut_off_has_a_past_too():
+    directory = place("killed")
+    process = start("record", "-o", directory, "--checkpoint-interval", "0.6", "--", *stock_command(
+        "racey -t 2 -n 20000; forkstorm -t 2 -n 1000", smp=2, boot=("--mem", str(MEM_MIB))))
+    wait_for_console(b"racey: ", process)
+    process.send_signal(signal.SIGKILL)
+    end(process, -signal.SIGKILL)
+    with travel(directory, "--at", "end") as session:
+        check(session.moment() == session.last, session.when())
+        excursions = Excursions(session, seed=3)
+        for _ in range(8):
+            excursions.go()
+    judge(directory, excursions.seen)
+
+
+@test
+def a_flight_recording_begins_where_it_was_dropped():
+    directory = place("flight")
+    qmp_socket = QMP_SOCKET + "-flight"
+    process = start("record", "-o", directory, "--keep-seconds", "1", "--qmp", qmp_socket, "--",
+                    *stock_command("forkstorm -t 2 -n 60; racey -t 2 -n 20000", smp=2,
+                                   boot=("--mem", str(MEM_MIB))))
+    end(process)
+    with travel(directory, "--at", "end") as session:
+        check(session.first > 0, "nothing was dropped")
+        session.goto("start")
+        check(met_an_end(session.gdb.go("reverse-stepi")), session.gdb)
+        excursions = Excursions(session, seed=4)
+        for _ in range(8):
+            excursions.go()
+    judge(directory, excursions.seen)
+
+
+if __name__ == "__main__":
+    main()
