@@ -35,6 +35,7 @@ typedef struct Debug {
     char *vmlinux;
     char *console;
     char *qmp;
+    char **ask;                 /* commands of QEMU's monitor; NULL: none */
     char **more;                /* after "--", for gdb or else for QEMU; NULL: none */
     Manifest *manifest;
     int64_t start;              /* when QEMU was told to go there */
@@ -50,6 +51,7 @@ static void debug_clear(Debug *debug)
     g_free(debug->vmlinux);
     g_free(debug->console);
     g_free(debug->qmp);
+    g_strfreev(debug->ask);
     g_free(debug->divergence);
     manifest_free(debug->manifest);
 }
@@ -73,6 +75,9 @@ static const char usage[] =
     "  --vmlinux FILE   with --gdb: the guest's kernel with its symbols\n"
     "  --console FILE   where the guest's console output goes (default: stdout; with\n"
     "                   --gdb, nowhere)\n"
+    "  --ask COMMAND    no gdb: print what QEMU's monitor answers there, and end; as\n"
+    "                   often as you like: 'last-write ADDRESS', 'who ADDRESS', when,\n"
+    "                   'goto MOMENT', 'info registers'\n"
     "  --qmp SOCK       QEMU answers QMP on this socket\n"
     "  --help           show this text\n"
     "\n"
@@ -115,6 +120,9 @@ static const char *check_options(const Debug *debug)
     if (debug->with_gdb && (debug->port || debug->socket)) {
         return "--gdb has a socket of its own, not --port or --socket";
     }
+    if (debug->ask && (debug->with_gdb || debug->port || debug->socket)) {
+        return "--ask is instead of a debugger, not with --gdb, --port or --socket";
+    }
     if (debug->vmlinux && !debug->with_gdb) {
         return "--vmlinux is for --gdb: in a gdb of your own, say file FILE";
     }
@@ -156,6 +164,7 @@ static bool parse_arguments(Debug *debug, int argc, char **argv, int *status)
         { "vmlinux", 0, 0, G_OPTION_ARG_FILENAME, &debug->vmlinux, NULL, NULL },
         { "console", 0, 0, G_OPTION_ARG_FILENAME, &debug->console, NULL, NULL },
         { "qmp", 0, 0, G_OPTION_ARG_FILENAME, &debug->qmp, NULL, NULL },
+        { "ask", 0, 0, G_OPTION_ARG_STRING_ARRAY, &debug->ask, NULL, NULL },
         G_OPTION_ENTRY_NULL
     };
     const char *objection;
@@ -207,6 +216,9 @@ static bool prepare(Debug *debug, GdbAddress *address, GError **error)
         debug->gdb = gdb_find(debug->gdb_given, error);
         return debug->gdb && gdb_address_private(address, error);
     }
+    if (debug->ask) {
+        return gdb_address_private(address, error);
+    }
     if (debug->socket) {
         return gdb_address_socket(address, debug->socket, error);
     }
@@ -219,7 +231,7 @@ static bool prepare(Debug *debug, GdbAddress *address, GError **error)
 static char **qemu_command(const Debug *debug, const GdbAddress *address, GError **error)
 {
     g_autofree char *serial = debug->console ? g_strconcat("file:", debug->console, NULL)
-                                             : g_strdup(debug->gdb ? "null" : "stdio");
+                                             : g_strdup(debug->gdb || debug->ask ? "null" : "stdio");
     g_auto(GStrv) command = recorded_command(debug->manifest, serial,
                                              debug->gdb ? NULL : debug->more, error);
     g_autofree char *chardev = g_strdup_printf("socket,id=reprise-gdb,fd=%d,server=on,wait=off%s",
@@ -386,6 +398,35 @@ static int report(const Debug *debug, const Emulator *emulator, int gdb_status)
     return gdb_status ? gdb_status : debug->divergence ? STATUS_DIVERGED : STATUS_OK;
 }
 
+/* What QEMU's monitor says to all commands of --ask. */
+static int ask(Debug *debug, Emulator *emulator)
+{
+    g_autoptr(GError) error = NULL;
+
+    for (char **command = debug->ask; *command && !error; command++) {
+        g_autofree char *arguments = NULL;
+        g_autoptr(JsonValue) answer = NULL;
+        g_auto(GStrv) lines = NULL;
+        Json json;
+
+        json_init(&json);
+        json_open(&json, NULL, '{');
+        json_string(&json, "command-line", *command);
+        json_close(&json, '{');
+        arguments = json_finish(&json);
+        answer = emulator_ask(emulator, "human-monitor-command", arguments, &error);
+        if (answer) {
+            lines = g_strsplit(json_member_string(answer, "return"), "\r\n", -1);
+        }
+        for (char **line = lines; line && *line; line++) {
+            printf("%s%s", *line, line[1] ? "\n" : "");
+        }
+        fflush(stdout);
+    }
+    emulator_quit(emulator);
+    return error ? input_error(error) : report(debug, emulator, STATUS_OK);
+}
+
 static int hold_session(Debug *debug, const GdbAddress *address, Emulator *emulator)
 {
     g_autofree char *place = place_in_words(debug);
@@ -430,6 +471,9 @@ int run_debug(int argc, char **argv)
     gdb_address_close(&address);
     if (!stand(&debug, emulator, arguments, &error)) {
         return debug.divergence ? STATUS_DIVERGED : input_error(error);
+    }
+    if (debug.ask) {
+        return ask(&debug, emulator);
     }
     return hold_session(&debug, &address, emulator);
 }

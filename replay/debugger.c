@@ -13,7 +13,6 @@
  * at the last place of which it is known that nothing was hit before it.
  */
 #include "qemu/osdep.h"
-#include "exec/address-spaces.h"
 #include "exec/breakpoint.h"
 #include "exec/gdbstub.h"
 #include "hw/core/cpu.h"
@@ -29,7 +28,6 @@
 #include "hw/recorder/recorder-internal.h"
 #include "replay/debugger.h"
 #include "replay/hits.h"
-#include "replay/page-history.h"
 #include "replay/player.h"
 #include "replay/snapshots.h"
 #include "replay/total-order.h"
@@ -71,6 +69,7 @@ typedef struct Plan {
     TotalOrder *scanned;        /* where hits are noted since; BACKWARD: until @high */
     uint64_t high;
     uint64_t safe;              /* nothing is hit between here and where it began */
+    bool on_foot;               /* all of the way is replayed, though there are snapshots ahead */
 } Plan;
 
 static struct {
@@ -85,9 +84,7 @@ static struct {
         CPUState *cpu;
         uint64_t moment;
     } shown;
-    CPUState *looked_at;        /* by gdb's user, as far as one can tell; NULL: the last shown */
-    CPUState *asked_for;        /* gdb has asked if it is alive, which may be to list it; */
-    CPUState *looked_at_before; /* that one was looked at before */
+    CPUState *looked_at;        /* by people, as far as one can tell; NULL: the last shown */
     bool waits;                 /* the main thread does, for the leg to end */
     bool arrived;               /* atomic */
     QemuEvent event;            /* that it has */
@@ -287,7 +284,8 @@ static void go_to(uint64_t moment)
     plan->going = TO;
     plan->target = moment;
     hits_keep(HITS_NONE, debugger.manifest->n_vcpus);
-    if (moment < debugger.now || snapshot_moment(snapshot) > debugger.now) {
+    if (moment < debugger.now ||
+        (snapshot_moment(snapshot) > debugger.now && !plan->on_foot)) {
         go_to_snapshot(snapshot);
     }
 }
@@ -413,14 +411,14 @@ static void plan_next_step(void)
     }
 }
 
-static void plan_step(CPUState *cpu, bool backwards)
+void debugger_plan_step(CPUState *cpu, bool backwards)
 {
     debugger.plan.cpu = cpu;
     debugger.plan.backwards = backwards;
     plan_next_step();
 }
 
-static void plan_continue(bool backwards)
+void debugger_plan_continue(bool backwards)
 {
     Plan *plan = &debugger.plan;
 
@@ -515,10 +513,10 @@ static void stop(void)
     if (plan->cpu) {
         gdb_set_stop_cpu(plan->cpu);
         show_hit();
+        debugger.shown.cpu = plan->cpu;
+        debugger.shown.moment = plan->reason == STOP_HIT ? debugger.now : UINT64_MAX;
+        debugger.looked_at = NULL;
     }
-    debugger.shown.cpu = plan->cpu;
-    debugger.looked_at = debugger.asked_for = NULL;
-    debugger.shown.moment = plan->reason == STOP_HIT ? debugger.now : UINT64_MAX;
     end_way();
     vm_stop(plan->reason == STOP_THERE ? RUN_STATE_PAUSED : RUN_STATE_DEBUG);
 }
@@ -580,7 +578,7 @@ static void leg_ended(void *opaque)
 void debugger_state_changed(bool running)
 {
     if (running && !debugger_busy()) {
-        plan_continue(false);
+        debugger_plan_continue(false);
     }
     if (running) {
         begin_way();
@@ -635,19 +633,16 @@ static bool parse_moment(const char *at, uint64_t *moment, Error **errp)
 
 /* --- the interface ------------------------------------------------------------------- */
 
-bool debugger_goto(const char *at, Error **errp)
+/* Returns when it is there. */
+static bool go_and_wait(uint64_t moment, bool on_foot, Error **errp)
 {
-    Plan *plan = &debugger.plan;
-    uint64_t moment;
-
     if (debugger_busy()) {
         error_setg(errp, "the guest runs: stop it first");
         return false;
     }
-    if (!parse_moment(at, &moment, errp)) {
-        return false;
-    }
-    *plan = (Plan) { .going = TO, .target = moment, .reason = STOP_THERE };
+    debugger.plan = (Plan) {
+        .going = TO, .target = moment, .reason = STOP_THERE, .on_foot = on_foot,
+    };
     debugger.waits = true;
     vm_start();
     while (debugger_busy()) {
@@ -662,6 +657,46 @@ bool debugger_goto(const char *at, Error **errp)
         return false;
     }
     return true;
+}
+
+bool debugger_goto(const char *at, Error **errp)
+{
+    uint64_t moment;
+
+    return parse_moment(at, &moment, errp) && go_and_wait(moment, false, errp);
+}
+
+bool debugger_jump(uint64_t moment, Error **errp)
+{
+    return go_and_wait(moment, false, errp);
+}
+
+bool debugger_walk(uint64_t moment, Error **errp)
+{
+    return go_and_wait(moment, true, errp);
+}
+
+TotalOrder *debugger_order(uint64_t moment)
+{
+    TotalOrder *order = total_order_copy(snapshot_order(snapshots_at(moment)));
+
+    total_order_follow(order, moment, NULL);
+    return order;
+}
+
+void debugger_look_at(CPUState *cpu)
+{
+    debugger.looked_at = cpu;
+}
+
+const char *debugger_end_met(void)
+{
+    return debugger.history;
+}
+
+CPUState *debugger_looks_at(void)
+{
+    return debugger.looked_at ?: debugger.shown.cpu ?: first_cpu;
 }
 
 static void close_debugger(void)
@@ -728,76 +763,4 @@ bool debugger_open(const char *directory, const char *at, Error **errp)
         return false;
     }
     return true;
-}
-
-/* --- what the gdbstub calls ---------------------------------------------------------- */
-
-bool gdb_travels(void)
-{
-    return debugger_active();
-}
-
-bool gdb_travel(CPUState *cpu, char how)
-{
-    if (!debugger_active()) {
-        return false;
-    }
-    switch (how) {
-    case 'T':
-        debugger.looked_at_before = debugger.looked_at;
-        debugger.looked_at = debugger.asked_for = cpu;
-        return true;
-    case 'q':
-        if (cpu == debugger.asked_for) {
-            debugger.looked_at = debugger.looked_at_before;
-        }
-        /* fall through */
-    case 'f':
-        debugger.asked_for = NULL;
-        return true;
-    case 's':
-        plan_step(cpu, false);
-        break;
-    case 'S':
-        plan_step(debugger.looked_at ?: debugger.shown.cpu ?: cpu, true);
-        break;
-    default:
-        plan_continue(how == 'C');
-        break;
-    }
-    vm_start();
-    return true;
-}
-
-static bool is_memory(hwaddr address)
-{
-    hwaddr offset, size = 1;
-    MemoryRegion *mr;
-
-    RCU_READ_LOCK_GUARD();
-    mr = address_space_translate(&address_space_memory, address, &offset, &size, false,
-                                 MEMTXATTRS_UNSPECIFIED);
-    return memory_region_is_ram(mr) || memory_region_is_romd(mr);
-}
-
-bool gdb_travel_sees(CPUState *cpu, uint64_t address, int n, bool physical)
-{
-    const vaddr page = -(vaddr)PAGE_HISTORY_PAGE;
-
-    for (vaddr at = address & page; at - (address & page) < n + (address & ~page);
-         at += PAGE_HISTORY_PAGE) {
-        hwaddr where = physical ? at : cpu_get_phys_page_debug(cpu, at);
-
-        if (where != -1 && !is_memory(where)) {
-            return false;
-        }
-    }
-    return true;
-}
-
-void gdb_travel_history(GString *reply)
-{
-    if (debugger.history) {
-        g_string_append_printf(reply, "replaylog:%s;", debugger.history);
-    }
 }

@@ -217,6 +217,88 @@ def all_threads_are_shown():
                 check(gdb.value("$pc") == int(pc, 16), f"{registers}")
 
 
+# --- questions ----------------------------------------------------------------------------------
+
+ACCESS = re.compile(r"moment (\d+)  (vCPU \d+|DMA) at (\d+)  (\S+) (0x\w+),(\d+)(?:  pc (0x\w+))?"
+                    r"  (0x\w+)(?: -> (0x\w+))?(?:  \(line from (vCPU \d+|DMA)\))?")
+
+
+@test
+def the_last_write_is_the_one_that_a_watchpoint_meets():
+    with travel(recorded(), vmlinux=symbols()) as session:
+        gdb = session.gdb
+        for part in (0.95, 0.7, 0.6):
+            session.goto(int(session.first + (session.last - session.first) * part))
+            now, before = session.moment(), session.digests()
+            address, value = gdb.value("&jiffies_64"), gdb.value("jiffies_64")
+            told = ACCESS.fullmatch(gdb.command(f"monitor last-write {address:#x} 8").strip())
+            check(told and told[4] == "store" and int(told[9], 16) == value, told)
+            physical = gdb.command(f"monitor last-write -p {told[5]} 8").strip()
+            check(physical == told[0], f"{physical}, {told[0]}")
+            check((session.moment(), session.digests()) == (now, before), "it is elsewhere now")
+            gdb.command("watch jiffies_64")
+            stop = gdb.go("reverse-continue")
+            check(session.moment() == int(told[1]), f"{session.when()}, {told[0]}")
+            check(f"vCPU {stop.thread - 1}" == told[2] and stop.pc == int(told[7], 16),
+                  f"{stop}, {told[0]}")
+            gdb.command("delete")
+
+
+@test
+def the_accesses_around_now_are_told():
+    with travel(recorded(), vmlinux=symbols()) as session:
+        gdb = session.gdb
+        session.goto((session.first + session.last) * 2 // 3)
+        now, before = session.moment(), session.digests()
+        address = gdb.value("&jiffies_64")
+        told = gdb.command(f"monitor who {address:#x}")
+        past, future = ([ACCESS.fullmatch(line.strip()) for line in part.strip().split("\n")]
+                        for part in re.split(r"-- now, at moment \d+\s*\n", told))
+        check(all(past) and all(future) and len(past) == len(future) == 8, told)
+        moments = [int(access[1]) for access in past + future]
+        check(moments == sorted(moments) and moments[7] < now <= moments[8], told)
+        check((session.moment(), session.digests()) == (now, before), "it is elsewhere now")
+        # Each is where it is said to be, and finds what the last write has left.
+        for access in past[-3:] + future[:3]:
+            session.goto(int(access[1]))
+            gdb.command(f"thread {int(access[2].split()[1]) + 1}")
+            check(gdb.value("$pc") == int(access[7], 16), f"{access[0]}: {gdb.value('$pc'):#x}")
+            if access[5] == past[0][5]:
+                check(gdb.value("jiffies_64") == int(access[8], 16), access[0])
+
+
+@test
+def questions_without_an_answer_are_refused():
+    with travel(recorded()) as session:
+        session.goto(1000)
+        for question, answer in (("last-write -p 0x9000000", "is not in the guest's memory"),
+                                 ("last-write -p 0x40000ffc 8", "more than one page"),
+                                 ("last-write -p 0x40000000 0", "are none"),
+                                 ("who -p 0x10", "is not in the guest's memory"),
+                                 ("last-write -p 0x47ff0000", "nobody has written there")):
+            said = one_line(session.gdb.command(f"monitor {question}").strip() + "\n")
+            check(answer in said, f"{question}: {said}")
+        refused = session.qmp("recorder-last-write", address=0x40000000, vcpu=7)["error"]["desc"]
+        check(refused == "there is no vCPU 7", refused)
+        session.goto("end")
+        said = session.gdb.refusal("print *(int *)0x123456789abcdef0")
+        check("Cannot access memory" in said, said)
+        said = session.gdb.command("monitor last-write 0x123456789abcdef0")
+        check("is not mapped now" in said, said)
+        check(session.moment() == session.last, session.when())
+
+
+@test
+def the_tool_asks_without_a_debugger():
+    done = run(REPRISE, "debug", recorded(), "--at", "150000000", "--ask", "when", "--ask",
+               "last-write -p 0x40000000 4", "--ask", "goto end")
+    lines = done.stdout.split("\n")
+    check(lines[0].startswith("moment 150000000 of 0 to "), done.stdout)
+    check(ACCESS.fullmatch(lines[1]) or lines[1].startswith("nobody"), done.stdout)
+    check(lines[2].split(" of ")[0].split()[1] == lines[0].split(" to ")[1].split(",")[0],
+          done.stdout)
+
+
 # --- who gets in the way ------------------------------------------------------------------------
 
 @test_each(["continue", "reverse-continue"])

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * What QEMU's gdbstub asks of a debugger of recordings (exec/gdbstub.h).
+ */
+#include "qemu/osdep.h"
+#include "exec/address-spaces.h"
+#include "exec/cpu-common.h"
+#include "exec/gdbstub.h"
+#include "exec/memory.h"
+#include "hw/core/cpu.h"
+#include "system/runstate.h"
+
+#include "replay/debugger.h"
+#include "replay/page-history.h"
+
+/* gdb has asked if it is alive, which may be to list it; then its user looks at the other still. */
+static CPUState *asked_for, *looked_at_before;
+
+bool gdb_travels(void)
+{
+    return debugger_active();
+}
+
+bool gdb_travel(CPUState *cpu, char how)
+{
+    if (!debugger_active()) {
+        return false;
+    }
+    switch (how) {
+    case 'T':
+        looked_at_before = debugger_looks_at();
+        asked_for = cpu;
+        debugger_look_at(cpu);
+        return true;
+    case 'q':
+        if (cpu == asked_for) {
+            debugger_look_at(looked_at_before);
+        }
+        /* fall through */
+    case 'f':
+        asked_for = NULL;
+        return true;
+    case 's':
+        debugger_plan_step(cpu, false);
+        break;
+    case 'S':
+        debugger_plan_step(debugger_looks_at(), true);
+        break;
+    default:
+        debugger_plan_continue(how == 'C');
+        break;
+    }
+    vm_start();
+    return true;
+}
+
+static bool is_memory(hwaddr address)
+{
+    hwaddr offset, size = 1;
+    MemoryRegion *mr;
+
+    RCU_READ_LOCK_GUARD();
+    mr = address_space_translate(&address_space_memory, address, &offset, &size, false,
+                                 MEMTXATTRS_UNSPECIFIED);
+    return memory_region_is_ram(mr) || memory_region_is_romd(mr);
+}
+
+bool gdb_travel_sees(CPUState *cpu, uint64_t address, int n, bool physical)
+{
+    const vaddr page = -(vaddr)PAGE_HISTORY_PAGE;
+
+    for (vaddr at = address & page; at - (address & page) < n + (address & ~page);
+         at += PAGE_HISTORY_PAGE) {
+        hwaddr where = physical ? at : cpu_get_phys_page_debug(cpu, at);
+
+        if (where != -1 && !is_memory(where)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void gdb_travel_history(GString *reply)
+{
+    if (debugger_end_met()) {
+        g_string_append_printf(reply, "replaylog:%s;", debugger_end_met());
+    }
+}
