@@ -8,7 +8,7 @@
 #include "monitor/hmp.h"
 #include "monitor/monitor.h"
 #include "qapi/error.h"
-#include "qapi/qapi-commands-recorder.h"
+#include "qapi/qapi-commands-recorder-debug.h"
 #include "qobject/qdict.h"
 
 #include "hw/recorder/recorder-internal.h"
