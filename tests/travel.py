@@ -19,6 +19,7 @@ from harness import Qmp, check, run
 GDB_SOCKET = os.path.join(recording.TOP, "gdb")
 QMP_SOCKET = os.path.join(recording.TOP, "qmp")
 FAR = 20                        # steps of one command, at most
+EXCLUSIVE = 16                  # instructions from a load-exclusive to its store, at most
 
 
 def met_an_end(stop):
@@ -114,17 +115,23 @@ class Excursions:
         self.gdb.go(f"{command} {self.random.randrange(1, FAR)}")
 
     def _there_and_back(self):
-        """Steps, and as many the other way: that many instructions later it is where it was."""
+        """Steps; the other way it comes by the same places.
+
+        Forwards, gdb makes one step of a load-exclusive and all up to its store.
+        """
         self._choose_thread()
-        n = self.random.randrange(1, FAR)
-        first = self.gdb.go("stepi")
-        if met_an_end(first):
-            return
-        pc = first.pc
-        there = self.gdb.go(f"stepi {n}")
-        if not met_an_end(there):
-            back = self.gdb.go(f"reverse-stepi {n}")
-            check(back.pc == pc, f"{n} steps there and back: {back.pc:#x} instead of {pc:#x}")
+        places = []
+        for _ in range(self.random.randrange(2, FAR // 2)):
+            stop = self.gdb.go("stepi")
+            if met_an_end(stop):
+                return
+            places.append(stop.pc)
+        for place in reversed(places[:-1]):
+            for _ in range(EXCLUSIVE):
+                stop = self.gdb.go("reverse-stepi")
+                if stop.pc == place:
+                    break
+            check(stop.pc == place, f"{place:#x} was passed, but not on the way back: {stop}")
 
     def _break(self):
         """Where some vCPU is now; from elsewhere, in both directions."""
