@@ -6,13 +6,11 @@
 #include "qemu/osdep.h"
 #include "monitor/hmp.h"
 #include "monitor/monitor.h"
-#include "qapi/error.h"
 #include "qapi/qapi-commands-recorder.h"
 #include "qapi/qapi-types-recorder.h"
 #include "qobject/qdict.h"
 
 #include "hw/recorder/session.h"
-#include "replay/debugger.h"
 
 /* 0 is no limit here, so that one can be left out before another. */
 void coroutine_fn hmp_recorder_start(Monitor *mon, const QDict *qdict)
@@ -55,44 +53,5 @@ void hmp_info_recorder(Monitor *mon, const QDict *qdict)
     if (!hmp_handle_error(mon, error)) {
         text = recorder_status_text(info);
         monitor_puts(mon, text);
-    }
-}
-
-/* --- of a debugger ------------------------------------------------------------------- */
-
-static bool is_debugging(Monitor *mon)
-{
-    if (!debugger_active()) {
-        monitor_printf(mon, "no recording is being debugged\n");
-    }
-    return debugger_active();
-}
-
-static void show_moment(Monitor *mon)
-{
-    g_autoptr(RecorderInfo) info = qmp_query_recorder(&error_abort);
-
-    monitor_printf(mon, "moment %" PRIu64 " of %" PRIu64 " to %" PRIu64 ", vCPUs at %s\n",
-                   debugger_moment(), debugger_first(), debugger_last(), info->point);
-}
-
-void hmp_when(Monitor *mon, const QDict *qdict)
-{
-    if (is_debugging(mon)) {
-        show_moment(mon);
-    }
-}
-
-void hmp_goto(Monitor *mon, const QDict *qdict)
-{
-    Error *error = NULL;
-
-    if (!is_debugging(mon)) {
-        return;
-    }
-    debugger_goto(qdict_get_str(qdict, "at"), &error);
-    if (!hmp_handle_error(mon, error)) {
-        show_moment(mon);
-        monitor_printf(mon, "gdb does not know yet: type maintenance flush register-cache\n");
     }
 }

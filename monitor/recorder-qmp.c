@@ -5,13 +5,10 @@
  */
 #include "qemu/osdep.h"
 #include "qapi/error.h"
-#include "qapi/qapi-commands-recorder-debug.h"
 #include "qapi/qapi-commands-recorder.h"
 #include "system/runstate.h"
 
-#include "hw/recorder/recorder-internal.h"
 #include "hw/recorder/session.h"
-#include "replay/debugger.h"
 #include "replay/player.h"
 
 void coroutine_fn qmp_recorder_start(const char *directory,
@@ -95,45 +92,4 @@ void qmp_recorder_replay(const char *directory, RecorderTrace *trace, bool has_t
         };
     }
     player_start(directory, &options, errp);
-}
-
-void qmp_recorder_debug(const char *directory, const char *at, Error **errp)
-{
-    debugger_open(directory, at ?: "start", errp);
-}
-
-void qmp_recorder_goto(const char *at, Error **errp)
-{
-    if (!debugger_active()) {
-        error_setg(errp, "no recording is being debugged: use recorder-debug first");
-        return;
-    }
-    debugger_goto(at, errp);
-}
-
-RecorderDigests *qmp_query_recorder_digests(Error **errp)
-{
-    RecorderDigests *digests;
-    strList **tail;
-    CPUState *cpu;
-
-    if (runstate_is_running()) {
-        error_setg(errp, "the guest runs: stop it first");
-        return NULL;
-    }
-    CPU_FOREACH(cpu) {
-        g_autofree char *objection = recorder_cpu_objection(cpu, false);
-
-        if (objection) {
-            error_setg(errp, "%s", objection);
-            return NULL;
-        }
-    }
-    digests = g_new0(RecorderDigests, 1);
-    digests->ram = checkpoint_ram_digest();
-    tail = &digests->vcpus;
-    CPU_FOREACH(cpu) {
-        QAPI_LIST_APPEND(tail, g_strdup_printf("%016" PRIx64, recorder_register_digest(cpu)));
-    }
-    return digests;
 }

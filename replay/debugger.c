@@ -40,6 +40,7 @@
 /* How far one can go without another snapshot. */
 #define SNAPSHOT_DISTANCE (SHORT_LEG / 4)
 #define SNAPSHOT_BUDGET (UINT64_C(1) << 30)
+#define WAIT_MS 1000
 
 typedef enum Going {
     STILL,
@@ -86,8 +87,13 @@ static struct {
     } shown;
     CPUState *looked_at;        /* by people, as far as one can tell; NULL: the last shown */
     bool waits;                 /* the main thread does, for the leg to end */
+    struct {                    /* wants to know that this takes long */
+        DebuggerWaitFn *fn;     /* or NULL */
+        void *opaque;
+        int64_t told_us;
+    } waiter;
     bool arrived;               /* atomic */
-    QemuEvent event;            /* that it has */
+    QemuSemaphore event;        /* that it has */
     QEMUBH *bh;                 /* the same */
     const char *history;        /* for gdb: which end of it was met; NULL: none */
 } debugger;
@@ -164,7 +170,6 @@ static void begin_leg(uint64_t moment)
         cut[i] = total_order_reached(debugger.order, i);
     }
     qatomic_set(&debugger.arrived, false);
-    qemu_event_reset(&debugger.event);
     player_go_on(cut);
 }
 
@@ -172,7 +177,7 @@ static void begin_leg(uint64_t moment)
 static void arrived(void)
 {
     qatomic_set(&debugger.arrived, true);
-    qemu_event_set(&debugger.event);
+    qemu_sem_post(&debugger.event);
     qemu_bh_schedule(debugger.bh);
 }
 
@@ -633,6 +638,28 @@ static bool parse_moment(const char *at, uint64_t *moment, Error **errp)
 
 /* --- the interface ------------------------------------------------------------------- */
 
+/* Legs that ended while nobody waited have left something, which does no harm. */
+static void wait_for_leg(void)
+{
+    int64_t now;
+
+    bql_unlock();
+    qemu_sem_timedwait(&debugger.event, WAIT_MS);
+    bql_lock();
+    now = g_get_monotonic_time();
+    if (debugger.waiter.fn && now - debugger.waiter.told_us >= WAIT_MS * 1000) {
+        debugger.waiter.fn(debugger.waiter.opaque);
+        debugger.waiter.told_us = now;
+    }
+}
+
+void debugger_tell_waiter(DebuggerWaitFn *fn, void *opaque)
+{
+    debugger.waiter.fn = fn;
+    debugger.waiter.opaque = opaque;
+    debugger.waiter.told_us = g_get_monotonic_time();
+}
+
 /* Returns when it is there. */
 static bool go_and_wait(uint64_t moment, bool on_foot, Error **errp)
 {
@@ -646,9 +673,7 @@ static bool go_and_wait(uint64_t moment, bool on_foot, Error **errp)
     debugger.waits = true;
     vm_start();
     while (debugger_busy()) {
-        bql_unlock();
-        qemu_event_wait(&debugger.event);
-        bql_lock();
+        wait_for_leg();
         continue_way();
     }
     debugger.waits = false;
@@ -747,7 +772,7 @@ bool debugger_open(const char *directory, const char *at, Error **errp)
     }
     if (!debugger.bh) {
         debugger.bh = qemu_bh_new(leg_ended, NULL);
-        qemu_event_init(&debugger.event, false);
+        qemu_sem_init(&debugger.event, 0);
     }
     debugger.manifest = manifest_load(directory, &error);
     if (!debugger.manifest || !manifest_check_replayable(debugger.manifest, &error)) {

@@ -26,15 +26,16 @@ uint64_t debugger_moment(void);
 uint64_t debugger_first(void);
 uint64_t debugger_last(void);
 
-/*
- * To a moment, "start", "end", or "checkpoint N"; returns when it is there.
- */
+/* To a moment, "start", "end", or "checkpoint N"; returns when it is there. */
 bool debugger_goto(const char *at, Error **errp);
 
 /* The same, to a moment that exists. */
 bool debugger_jump(uint64_t moment, Error **errp);
 /* Ahead, and all of the way is replayed. */
 bool debugger_walk(uint64_t moment, Error **errp);
+/* While one of these takes long, @fn is called every second; NULL: no more. */
+typedef void DebuggerWaitFn(void *opaque);
+void debugger_tell_waiter(DebuggerWaitFn *fn, void *opaque);
 /* The order of all steps, from a moment on that is not before that of the first snapshot. */
 TotalOrder *debugger_order(uint64_t moment);
 

@@ -1,21 +1,62 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Questions about a recording that is debugged, in QMP and in the human monitor.
+ * QMP commands for those who debug a recording (docs/guide.md).  Main thread, big lock held.
  */
 #include "qemu/osdep.h"
 #include "hw/boards.h"
 #include "hw/core/cpu.h"
-#include "monitor/hmp.h"
-#include "monitor/monitor.h"
 #include "qapi/error.h"
 #include "qapi/qapi-commands-recorder-debug.h"
-#include "qobject/qdict.h"
+#include "system/runstate.h"
 
 #include "hw/recorder/recorder-internal.h"
 #include "replay/debugger.h"
 #include "replay/questions.h"
 
 #define LINE 64
+
+void qmp_recorder_debug(const char *directory, const char *at, Error **errp)
+{
+    debugger_open(directory, at ?: "start", errp);
+}
+
+void qmp_recorder_goto(const char *at, Error **errp)
+{
+    if (!debugger_active()) {
+        error_setg(errp, "no recording is being debugged: use recorder-debug first");
+        return;
+    }
+    debugger_goto(at, errp);
+}
+
+RecorderDigests *qmp_query_recorder_digests(Error **errp)
+{
+    RecorderDigests *digests;
+    strList **tail;
+    CPUState *cpu;
+
+    if (runstate_is_running()) {
+        error_setg(errp, "the guest runs: stop it first");
+        return NULL;
+    }
+    CPU_FOREACH(cpu) {
+        g_autofree char *objection = recorder_cpu_objection(cpu, false);
+
+        if (objection) {
+            error_setg(errp, "%s", objection);
+            return NULL;
+        }
+    }
+    digests = g_new0(RecorderDigests, 1);
+    digests->ram = checkpoint_ram_digest();
+    tail = &digests->vcpus;
+    CPU_FOREACH(cpu) {
+        QAPI_LIST_APPEND(tail, g_strdup_printf("%016" PRIx64, recorder_register_digest(cpu)));
+    }
+    return digests;
+}
+
+/* --- questions ------------------------------------------------------------------------ */
 
 static unsigned n_vcpus(void)
 {
@@ -99,67 +140,4 @@ RecorderAccesses *qmp_recorder_who(uint64_t address, bool has_physical, bool phy
         }
     }
     return accesses;
-}
-
-/* --- for people ----------------------------------------------------------------------- */
-
-static char *stream_name(uint32_t stream)
-{
-    return stream == n_vcpus() ? g_strdup("DMA") : g_strdup_printf("vCPU %u", stream);
-}
-
-static void show(Monitor *mon, const RecorderAccess *access)
-{
-    g_autofree char *who = stream_name(access->has_vcpu ? access->vcpu : n_vcpus());
-
-    monitor_printf(mon, "moment %" PRIu64 "  %s at %" PRIu64 "  %s 0x%" PRIx64 ",%u", access->moment,
-                   who, access->position, access->how, access->address, access->size);
-    if (access->has_pc) {
-        monitor_printf(mon, "  pc 0x%" PRIx64, access->pc);
-    }
-    monitor_printf(mon, "  0x%" PRIx64, access->before);
-    if (access->has_after) {
-        monitor_printf(mon, " -> 0x%" PRIx64, access->after);
-    }
-    if (access->has_from) {
-        g_autofree char *from = stream_name(access->from);
-
-        monitor_printf(mon, "  (line from %s)", from);
-    }
-    monitor_printf(mon, "\n");
-}
-
-static void show_all(Monitor *mon, const RecorderAccessList *list)
-{
-    for (; list; list = list->next) {
-        show(mon, list->value);
-    }
-}
-
-void hmp_last_write(Monitor *mon, const QDict *qdict)
-{
-    Error *error = NULL;
-    g_autoptr(RecorderAccessList) found =
-        qmp_recorder_last_write(qdict_get_int(qdict, "address"), true,
-                                qdict_get_try_int(qdict, "size", sizeof(uint64_t)), true,
-                                qdict_get_try_bool(qdict, "physical", false), false, 0, &error);
-
-    if (!hmp_handle_error(mon, error) && !found) {
-        monitor_printf(mon, "nobody has written there since the recording began\n");
-    }
-    show_all(mon, found);
-}
-
-void hmp_who(Monitor *mon, const QDict *qdict)
-{
-    Error *error = NULL;
-    g_autoptr(RecorderAccesses) found =
-        qmp_recorder_who(qdict_get_int(qdict, "address"), true,
-                         qdict_get_try_bool(qdict, "physical", false), false, 0, &error);
-
-    if (!hmp_handle_error(mon, error)) {
-        show_all(mon, found->before);
-        monitor_printf(mon, "-- now, at moment %" PRIu64 "\n", debugger_moment());
-        show_all(mon, found->after);
-    }
 }

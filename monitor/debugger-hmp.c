@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * What people who debug a recording can say to QEMU's monitor, from gdb (`monitor when`) or not.
+ */
+#include "qemu/osdep.h"
+#include "hw/boards.h"
+#include "monitor/hmp.h"
+#include "monitor/monitor.h"
+#include "qapi/error.h"
+#include "qapi/qapi-commands-recorder-debug.h"
+#include "qapi/qapi-commands-recorder.h"
+#include "qobject/qdict.h"
+
+#include "replay/debugger.h"
+
+/* --- what takes long ------------------------------------------------------------------ */
+
+typedef struct Waiting {
+    Monitor *mon;
+    bool any;
+} Waiting;
+
+/* gdb gives up if it does not hear anything for a while. */
+static void show_waiting(void *opaque)
+{
+    Waiting *waiting = opaque;
+
+    waiting->any = true;
+    monitor_puts(waiting->mon, ".");
+    monitor_flush(waiting->mon);
+}
+
+static void end_waiting(const Waiting *waiting)
+{
+    debugger_tell_waiter(NULL, NULL);
+    if (waiting->any) {
+        monitor_puts(waiting->mon, "\n");
+    }
+}
+
+/* --- moments -------------------------------------------------------------------------- */
+
+static bool is_debugging(Monitor *mon)
+{
+    if (!debugger_active()) {
+        monitor_printf(mon, "no recording is being debugged\n");
+    }
+    return debugger_active();
+}
+
+static void show_moment(Monitor *mon)
+{
+    g_autoptr(RecorderInfo) info = qmp_query_recorder(&error_abort);
+
+    monitor_printf(mon, "moment %" PRIu64 " of %" PRIu64 " to %" PRIu64 ", vCPUs at %s\n",
+                   debugger_moment(), debugger_first(), debugger_last(), info->point);
+}
+
+void hmp_when(Monitor *mon, const QDict *qdict)
+{
+    if (is_debugging(mon)) {
+        show_moment(mon);
+    }
+}
+
+void hmp_goto(Monitor *mon, const QDict *qdict)
+{
+    Waiting waiting = { .mon = mon };
+    Error *error = NULL;
+
+    if (!is_debugging(mon)) {
+        return;
+    }
+    debugger_tell_waiter(show_waiting, &waiting);
+    debugger_goto(qdict_get_str(qdict, "at"), &error);
+    end_waiting(&waiting);
+    if (!hmp_handle_error(mon, error)) {
+        show_moment(mon);
+        monitor_printf(mon, "gdb does not know yet: type maintenance flush register-cache\n");
+    }
+}
+
+/* --- questions ------------------------------------------------------------------------ */
+
+static char *stream_name(uint32_t stream)
+{
+    return stream == MACHINE(qdev_get_machine())->smp.cpus ? g_strdup("DMA") : g_strdup_printf("vCPU %u", stream);
+}
+
+static void show(Monitor *mon, const RecorderAccess *access)
+{
+    g_autofree char *who = stream_name(access->has_vcpu ? access->vcpu : MACHINE(qdev_get_machine())->smp.cpus);
+
+    monitor_printf(mon, "moment %" PRIu64 "  %s at %" PRIu64 "  %s 0x%" PRIx64 ",%u", access->moment,
+                   who, access->position, access->how, access->address, access->size);
+    if (access->has_pc) {
+        monitor_printf(mon, "  pc 0x%" PRIx64, access->pc);
+    }
+    monitor_printf(mon, "  0x%" PRIx64, access->before);
+    if (access->has_after) {
+        monitor_printf(mon, " -> 0x%" PRIx64, access->after);
+    }
+    if (access->has_from) {
+        g_autofree char *from = stream_name(access->from);
+
+        monitor_printf(mon, "  (line from %s)", from);
+    }
+    monitor_printf(mon, "\n");
+}
+
+static void show_all(Monitor *mon, const RecorderAccessList *list)
+{
+    for (; list; list = list->next) {
+        show(mon, list->value);
+    }
+}
+
+void hmp_last_write(Monitor *mon, const QDict *qdict)
+{
+    Waiting waiting = { .mon = mon };
+    Error *error = NULL;
+    g_autoptr(RecorderAccessList) found = NULL;
+
+    debugger_tell_waiter(show_waiting, &waiting);
+    found = qmp_recorder_last_write(qdict_get_int(qdict, "address"), true,
+                                    qdict_get_try_int(qdict, "size", sizeof(uint64_t)), true,
+                                    qdict_get_try_bool(qdict, "physical", false), false, 0, &error);
+    end_waiting(&waiting);
+    if (!hmp_handle_error(mon, error) && !found) {
+        monitor_printf(mon, "nobody has written there since the recording began\n");
+    }
+    show_all(mon, found);
+}
+
+void hmp_who(Monitor *mon, const QDict *qdict)
+{
+    Waiting waiting = { .mon = mon };
+    Error *error = NULL;
+    g_autoptr(RecorderAccesses) found = NULL;
+
+    debugger_tell_waiter(show_waiting, &waiting);
+    found = qmp_recorder_who(qdict_get_int(qdict, "address"), true,
+                             qdict_get_try_bool(qdict, "physical", false), false, 0, &error);
+    end_waiting(&waiting);
+    if (!hmp_handle_error(mon, error)) {
+        show_all(mon, found->before);
+        monitor_printf(mon, "-- now, at moment %" PRIu64 "\n", debugger_moment());
+        show_all(mon, found->after);
+    }
+}
