@@ -155,6 +155,13 @@ static void keep_snapshot(uint64_t distance)
     }
 }
 
+/* If somebody stops it, it goes to @moment, of which there is a snapshot. */
+static void be_safe_at(uint64_t moment)
+{
+    debugger.plan.safe = moment;
+    snapshots_hold(moment);
+}
+
 /* When the vCPUs run next, they run to @moment. */
 static void begin_leg(uint64_t moment)
 {
@@ -332,7 +339,7 @@ static bool next_leg(void)
             go_to(plan->target);
             return next_leg();
         }
-        plan->safe = debugger.now;
+        be_safe_at(debugger.now);
         if (debugger.now == plan->target) {
             return false;
         }
@@ -348,7 +355,7 @@ static bool next_leg(void)
                 go_to(plan->target);
                 return next_leg();
             }
-            plan->safe = low;
+            be_safe_at(low);
             scan_before(low);
         }
         keep_snapshot(SNAPSHOT_DISTANCE);
@@ -460,15 +467,23 @@ static bool step_again(void)
 
 /* --- begin and end of a way ------------------------------------------------------------ */
 
+/* Long enough for somebody to change his mind; he must find himself where he was, or further. */
+static bool is_long(const Plan *plan)
+{
+    uint64_t far = MAX(plan->target, debugger.now) - MIN(plan->target, debugger.now);
+
+    return plan->going != TO && (plan->reason != STOP_STEPPED || far > SNAPSHOT_DISTANCE);
+}
+
 /* All vCPUs are paused, and run soon. */
 static void begin_way(void)
 {
     Plan *plan = &debugger.plan;
 
     debugger.history = NULL;
-    plan->safe = debugger.now;
     plan->window = 4 * SHORT_LEG;
-    keep_snapshot(SNAPSHOT_DISTANCE);
+    be_safe_at(debugger.now);
+    keep_snapshot(is_long(plan) ? 1 : SNAPSHOT_DISTANCE);
     if (plan->going == TO || !hits_possible()) {
         go_to(plan->target);
     } else if (plan->going == FORWARD) {

@@ -22,6 +22,10 @@ static GPtrArray *snapshots;    /* ascending */
 static PageHistory *history;
 static unsigned current;        /* what is written since then, QEMU's dirty bits know */
 static uint64_t bytes, budget;  /* without memory; with it */
+static uint64_t held;           /* a moment */
+
+/* These stay: the first, the one held, the current one. */
+#define N_STAYING 3
 
 static Snapshot *get(unsigned i)
 {
@@ -91,7 +95,7 @@ static void remove_one(void)
     unsigned worst = 0;
 
     for (unsigned i = 1; i < snapshots->len; i++) {
-        if (i != current && (worst == 0 || worth(i, now) < worth(worst, now))) {
+        if (i != current && get(i)->moment != held && (worst == 0 || worth(i, now) < worth(worst, now))) {
             worst = i;
         }
     }
@@ -128,9 +132,14 @@ void snapshots_take(const TotalOrder *order)
     page_history_add(history, before, pages, checkpoint_ram(&size));
     g_ptr_array_insert(snapshots, before + 1, snapshot_new(order));
     current = before + 1;
-    while (bytes + page_history_bytes(history) > budget && snapshots->len > 2) {
+    while (bytes + page_history_bytes(history) > budget && snapshots->len > N_STAYING) {
         remove_one();
     }
+}
+
+void snapshots_hold(uint64_t moment)
+{
+    held = moment;
 }
 
 /* As a device would, so that code which was made of it is dropped. */

@@ -20,6 +20,8 @@ void snapshots_end(void);
 
 /* It stands where @order does. */
 void snapshots_take(const TotalOrder *order);
+/* That of this moment, if there is one, is not given up until another is held. */
+void snapshots_hold(uint64_t moment);
 /* Memory, registers and logs are as they were then. */
 void snapshots_go(const Snapshot *snapshot);
 

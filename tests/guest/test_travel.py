@@ -324,6 +324,36 @@ def it_can_be_interrupted_at_once(command):
 
 
 @test
+def who_is_interrupted_at_once_has_not_moved_and_misses_nothing():
+    with travel(recorded()) as session:
+        gdb = session.gdb
+        middle = (session.first + session.last) // 2
+        for i in range(6):
+            session.goto(middle + i * 777777)
+            pc = gdb.value("$pc")
+            gdb.go("stepi 30")
+            began = session.moment()
+            gdb.command(f"break *{pc}")
+            gdb.go("reverse-continue")
+            behind = session.moment()
+            session.goto(began)
+            for command in ("continue", "reverse-continue"):
+                gdb.start(command)
+                if gdb.interrupt().signal != "SIGINT":
+                    break                       # it was quicker
+                moment = session.moment()
+                check(moment >= began if command == "continue" else behind <= moment <= began,
+                      f"{command} from {began} was interrupted at {moment}, {behind} is a hit")
+                session.goto(began)
+            else:
+                gdb.start("reverse-continue")
+                if gdb.interrupt().signal == "SIGINT":
+                    gdb.go("reverse-continue")
+                check(session.moment() == behind, f"{session.when()} instead of {behind}")
+            gdb.command("delete")
+
+
+@test
 def nothing_can_be_written():
     with travel(recorded()) as session:
         session.goto((session.first + session.last) // 2)
