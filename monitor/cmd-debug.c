@@ -419,7 +419,10 @@ static int ask(Debug *debug, Emulator *emulator)
             lines = g_strsplit(json_member_string(answer, "return"), "\r\n", -1);
         }
         for (char **line = lines; line && *line; line++) {
-            printf("%s%s", *line, line[1] ? "\n" : "");
+            /* One of dots says that it took long, for gdb. */
+            if (!**line || (*line)[strspn(*line, ".")] != '\0') {
+                printf("%s%s", *line, line[1] ? "\n" : "");
+            }
         }
         fflush(stdout);
     }

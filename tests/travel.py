@@ -61,6 +61,10 @@ class Travel:
         check(found, said)
         return int(found.group(1)), [int(at.split(":")[1]) for at in found.group(4).split(",")]
 
+    def monitor(self, command):
+        """What it says; first there is a dot for each second that it took."""
+        return re.sub(r"^\.+\r?\n", "", self.gdb.command(f"monitor {command}"))
+
     def moment(self):
         return self.when()[0]
 
@@ -70,7 +74,7 @@ class Travel:
         self.gdb.command("maintenance flush dcache")
 
     def goto(self, at):
-        said = self.gdb.command(f"monitor goto {at}")
+        said = self.monitor(f"goto {at}")
         check(said.startswith("moment "), said)
         self.refresh()
 

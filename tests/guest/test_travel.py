@@ -231,9 +231,9 @@ def the_last_write_is_the_one_that_a_watchpoint_meets():
             session.goto(int(session.first + (session.last - session.first) * part))
             now, before = session.moment(), session.digests()
             address, value = gdb.value("&jiffies_64"), gdb.value("jiffies_64")
-            told = ACCESS.fullmatch(gdb.command(f"monitor last-write {address:#x} 8").strip())
+            told = ACCESS.fullmatch(session.monitor(f"last-write {address:#x} 8").strip())
             check(told and told[4] == "store" and int(told[9], 16) == value, told)
-            physical = gdb.command(f"monitor last-write -p {told[5]} 8").strip()
+            physical = session.monitor(f"last-write -p {told[5]} 8").strip()
             check(physical == told[0], f"{physical}, {told[0]}")
             check((session.moment(), session.digests()) == (now, before), "it is elsewhere now")
             gdb.command("watch jiffies_64")
@@ -251,7 +251,7 @@ def the_accesses_around_now_are_told():
         session.goto((session.first + session.last) * 2 // 3)
         now, before = session.moment(), session.digests()
         address = gdb.value("&jiffies_64")
-        told = gdb.command(f"monitor who {address:#x}")
+        told = session.monitor(f"who {address:#x}")
         past, future = ([ACCESS.fullmatch(line.strip()) for line in part.strip().split("\n")]
                         for part in re.split(r"-- now, at moment \d+\s*\n", told))
         check(all(past) and all(future) and len(past) == len(future) == 8, told)
@@ -276,7 +276,7 @@ def questions_without_an_answer_are_refused():
                                  ("last-write -p 0x40000000 0", "are none"),
                                  ("who -p 0x10", "is not in the guest's memory"),
                                  ("last-write -p 0x47ff0000", "nobody has written there")):
-            said = one_line(session.gdb.command(f"monitor {question}").strip() + "\n")
+            said = one_line(session.monitor(question).strip() + "\n")
             check(answer in said, f"{question}: {said}")
         refused = session.qmp("recorder-last-write", address=0x40000000, vcpu=7)["error"]["desc"]
         check(refused == "there is no vCPU 7", refused)
@@ -371,7 +371,7 @@ def bad_requests_are_refused_and_nothing_changes():
     with travel(recorded()) as session:
         session.goto(1000)
         for at in ("x", "-1", "1.5", "checkpoint 999", "checkpoint", str(session.last + 1)):
-            said = session.gdb.command(f"monitor goto {at}")
+            said = session.monitor(f"goto {at}")
             check(one_line(said.strip()) and "moment" in said or "checkpoint" in said, said)
             check(session.moment() == 1000, session.when())
         said = session.gdb.refusal("x/1x 0xffff111122223333")
