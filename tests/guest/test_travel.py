@@ -4,6 +4,7 @@
 import os
 import re
 import signal
+import socket
 import sys
 import time
 
@@ -393,6 +394,38 @@ def a_debugger_that_dies_or_leaves_is_followed_by_another():
         session.reconnect()
         check(session.moment() == 7000, session.when())
         check(session.gdb.go("stepi").reason == "end-stepping-range", session.gdb)
+
+
+PACKETS = {"half": "$m40000000,", "repeat": "$m4*", "escape": "$m}", "no checksum": "$m40000000,4#",
+           "half a checksum": "$m40000000,4#3", "ctrl-c": "\x03", "nonsense": "nonsense"}
+
+
+@test_each(PACKETS)
+def a_debugger_that_dies_in_mid_packet_is_followed_by_another(packet):
+    with travel(recorded()) as session:
+        session.goto(9000)
+        session.gdb.close()
+        with socket.socket(socket.AF_UNIX) as client:
+            client.connect(session.address)
+            client.sendall(PACKETS[packet].encode())
+            time.sleep(0.1)
+        session.reconnect()
+        check(session.moment() == 9000, session.when())
+        session.gdb.go("stepi")
+        check(session.moment() == 9001, session.when())
+
+
+@test
+def a_second_debugger_does_not_disturb_the_first():
+    with travel(recorded()) as session:
+        session.goto(9000)
+        with socket.socket(socket.AF_UNIX) as client:
+            client.connect(session.address)
+            client.sendall(b"+$vCont;c:p1.-1#0f$k#6b")
+            session.gdb.go("stepi")
+            check(session.moment() == 9001, session.when())
+        session.gdb.go("reverse-stepi")
+        check(session.moment() == 9000, session.when())
 
 
 # --- other recordings -----------------------------------------------------------------------------
