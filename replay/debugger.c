@@ -17,8 +17,6 @@
 #include "exec/gdbstub.h"
 #include "hw/core/cpu.h"
 #include "qapi/error.h"
-#include "qemu/ctype.h"
-#include "qemu/cutils.h"
 #include "qemu/error-report.h"
 #include "qemu/main-loop.h"
 #include "system/cpus.h"
@@ -26,8 +24,7 @@
 
 #include "hw/recorder/recorder.h"
 #include "hw/recorder/recorder-internal.h"
-#include "replay/debugger.h"
-#include "replay/hits.h"
+#include "replay/debugger-internal.h"
 #include "replay/player.h"
 #include "replay/snapshots.h"
 #include "replay/total-order.h"
@@ -40,98 +37,8 @@
 /* How far one can go without another snapshot. */
 #define SNAPSHOT_DISTANCE (SHORT_LEG / 4)
 #define SNAPSHOT_BUDGET (UINT64_C(1) << 30)
-#define WAIT_MS 1000
 
-typedef enum Going {
-    STILL,
-    TO,
-    FORWARD,
-    BACKWARD,
-} Going;
-
-typedef enum StopReason {
-    STOP_THERE,                 /* where it was to go */
-    STOP_STEPPED,
-    STOP_HIT,
-    STOP_BEGIN,                 /* of the recording: it cannot go further */
-    STOP_END,
-} StopReason;
-
-typedef struct Plan {
-    Going going;
-    uint64_t target;            /* where it ends if nothing is hit */
-    StopReason reason;          /* and why */
-    Hit hit;                    /* if that is one */
-    CPUState *cpu;              /* whose step, whose hit */
-    bool backwards;
-    bool is_silent;             /* the step is no instruction: one more */
-    Position from;              /* where the stepped vCPU came from */
-    uint64_t window;            /* FORWARD: how long the next one is */
-    TotalOrder *scanned;        /* where hits are noted since; BACKWARD: until @high */
-    uint64_t high;
-    uint64_t safe;              /* nothing is hit between here and where it began */
-    bool on_foot;               /* all of the way is replayed, though there are snapshots ahead */
-} Plan;
-
-static struct {
-    char *directory;            /* NULL: not active */
-    Manifest *manifest;
-    unsigned checkpoint;        /* of the first snapshot */
-    TotalOrder *order;          /* where it stands, or where the leg leads */
-    uint64_t now;
-    uint64_t first, last;       /* moments */
-    Plan plan;
-    struct {                    /* the last hit that was shown: it is not hit again at once */
-        CPUState *cpu;
-        uint64_t moment;
-    } shown;
-    CPUState *looked_at;        /* by people, as far as one can tell; NULL: the last shown */
-    bool waits;                 /* the main thread does, for the leg to end */
-    struct {                    /* wants to know that this takes long */
-        DebuggerWaitFn *fn;     /* or NULL */
-        void *opaque;
-        int64_t told_us;
-    } waiter;
-    bool arrived;               /* atomic */
-    QemuSemaphore event;        /* that it has */
-    QEMUBH *bh;                 /* the same */
-    const char *history;        /* for gdb: which end of it was met; NULL: none */
-} debugger;
-
-bool debugger_active(void)
-{
-    return debugger.directory != NULL;
-}
-
-bool debugger_busy(void)
-{
-    return debugger.plan.going != STILL;
-}
-
-uint64_t debugger_moment(void)
-{
-    return debugger.now;
-}
-
-uint64_t debugger_first(void)
-{
-    return debugger.first;
-}
-
-uint64_t debugger_last(void)
-{
-    return debugger.last;
-}
-
-void debugger_query(RecorderInfo *info)
-{
-    if (debugger_active()) {
-        info->has_moment = info->has_first_moment = info->has_last_moment = true;
-        info->moment = debugger.now;
-        info->first_moment = debugger.first;
-        info->last_moment = debugger.last;
-    }
-}
+Debugger debugger;
 
 /* --- legs -------------------------------------------------------------------------- */
 
@@ -190,8 +97,7 @@ static void arrived(void)
 
 /* --- checkpoints of the recording ----------------------------------------------------- */
 
-/* The replay begins anew at one of them. */
-static bool begin_at(unsigned checkpoint, Error **errp)
+bool debugger_begin_at(unsigned checkpoint, Error **errp)
 {
     g_autoptr(GError) error = NULL;
     PlayerOptions options = { .has_from = true, .from = checkpoint, .arrived = arrived };
@@ -220,7 +126,7 @@ static const Snapshot *snapshot_for(uint64_t moment)
     if (!snapshots_at(moment)) {
         Error *failure = NULL;
 
-        if (!begin_at(total_order_checkpoint(debugger.directory, debugger.manifest, moment),
+        if (!debugger_begin_at(total_order_checkpoint(debugger.directory, debugger.manifest, moment),
                       &failure)) {
             error_report_err(failure);
         }
@@ -479,7 +385,12 @@ static bool is_long(const Plan *plan)
 static void begin_way(void)
 {
     Plan *plan = &debugger.plan;
+    CPUState *cpu;
 
+    /* If nobody has asked for it: QEMU would take it for a stop that is due. */
+    CPU_FOREACH(cpu) {
+        cpu->watchpoint_hit = NULL;
+    }
     debugger.history = NULL;
     plan->window = 4 * SHORT_LEG;
     be_safe_at(debugger.now);
@@ -556,8 +467,7 @@ static void tell_divergence(const char *divergence)
     player_tell_divergence();
 }
 
-/* A leg has ended. */
-static void continue_way(void)
+void debugger_continue_way(void)
 {
     const char *divergence;
 
@@ -588,10 +498,10 @@ static void continue_way(void)
     stop();
 }
 
-static void leg_ended(void *opaque)
+void debugger_leg_ended(void *opaque)
 {
     if (!debugger.waits) {
-        continue_way();
+        debugger_continue_way();
     }
 }
 
@@ -605,202 +515,4 @@ void debugger_state_changed(bool running)
     } else if (debugger_busy()) {
         give_up();              /* somebody else has stopped it */
     }
-}
-
-/* --- moments, in words ------------------------------------------------------------------ */
-
-static bool find_checkpoint(const char *number, uint64_t *moment, Error **errp)
-{
-    g_autoptr(GError) error = NULL;
-    g_autoptr(TotalOrder) order = NULL;
-    unsigned checkpoint;
-
-    if (qemu_strtoui(number, NULL, 10, &checkpoint) < 0) {
-        error_setg(errp, "'%s' is not the number of a checkpoint", number);
-        return false;
-    }
-    order = total_order_open(debugger.directory, debugger.manifest, checkpoint, &error);
-    if (!order) {
-        error_setg(errp, "%s", error->message);
-        return false;
-    }
-    *moment = total_order_moment(order);
-    return true;
-}
-
-static bool parse_moment(const char *at, uint64_t *moment, Error **errp)
-{
-    const char *number;
-
-    if (g_str_equal(at, "start")) {
-        *moment = debugger.first;
-    } else if (g_str_equal(at, "end")) {
-        *moment = debugger.last;
-    } else if (strstart(at, "checkpoint ", &number)) {
-        return find_checkpoint(number, moment, errp);
-    } else if (!qemu_isdigit(at[0]) || qemu_strtou64(at, NULL, 10, moment) < 0) {
-        error_setg(errp, "'%s' is no moment: give a number of steps, start, end, or "
-                   "checkpoint N", at);
-        return false;
-    }
-    if (*moment < debugger.first || *moment > debugger.last) {
-        error_setg(errp, "moment %" PRIu64 " is outside of the recording, which has moments %"
-                   PRIu64 " to %" PRIu64, *moment, debugger.first, debugger.last);
-        return false;
-    }
-    return true;
-}
-
-/* --- the interface ------------------------------------------------------------------- */
-
-/* Legs that ended while nobody waited have left something, which does no harm. */
-static void wait_for_leg(void)
-{
-    int64_t now;
-
-    bql_unlock();
-    qemu_sem_timedwait(&debugger.event, WAIT_MS);
-    bql_lock();
-    now = g_get_monotonic_time();
-    if (debugger.waiter.fn && now - debugger.waiter.told_us >= WAIT_MS * 1000) {
-        debugger.waiter.fn(debugger.waiter.opaque);
-        debugger.waiter.told_us = now;
-    }
-}
-
-void debugger_tell_waiter(DebuggerWaitFn *fn, void *opaque)
-{
-    debugger.waiter.fn = fn;
-    debugger.waiter.opaque = opaque;
-    debugger.waiter.told_us = g_get_monotonic_time();
-}
-
-/* Returns when it is there. */
-static bool go_and_wait(uint64_t moment, bool on_foot, Error **errp)
-{
-    if (debugger_busy()) {
-        error_setg(errp, "the guest runs: stop it first");
-        return false;
-    }
-    debugger.plan = (Plan) {
-        .going = TO, .target = moment, .reason = STOP_THERE, .on_foot = on_foot,
-    };
-    debugger.waits = true;
-    vm_start();
-    while (debugger_busy()) {
-        wait_for_leg();
-        continue_way();
-    }
-    debugger.waits = false;
-    if (debugger.now != moment) {
-        error_setg(errp, "the replay differs from the recording");
-        return false;
-    }
-    return true;
-}
-
-bool debugger_goto(const char *at, Error **errp)
-{
-    uint64_t moment;
-
-    return parse_moment(at, &moment, errp) && go_and_wait(moment, false, errp);
-}
-
-bool debugger_jump(uint64_t moment, Error **errp)
-{
-    return go_and_wait(moment, false, errp);
-}
-
-bool debugger_walk(uint64_t moment, Error **errp)
-{
-    return go_and_wait(moment, true, errp);
-}
-
-TotalOrder *debugger_order(uint64_t moment)
-{
-    TotalOrder *order = total_order_copy(snapshot_order(snapshots_at(moment)));
-
-    total_order_follow(order, moment, NULL);
-    return order;
-}
-
-void debugger_look_at(CPUState *cpu)
-{
-    debugger.looked_at = cpu;
-}
-
-const char *debugger_end_met(void)
-{
-    return debugger.history;
-}
-
-CPUState *debugger_looks_at(void)
-{
-    return debugger.looked_at ?: debugger.shown.cpu ?: first_cpu;
-}
-
-static void close_debugger(void)
-{
-    if (recorder_replaying()) {
-        player_leave();
-    }
-    player_forget_console();
-    snapshots_end();
-    g_clear_pointer(&debugger.order, total_order_free);
-    g_clear_pointer(&debugger.manifest, manifest_free);
-    g_clear_pointer(&debugger.directory, g_free);
-}
-
-/* Its first and its last moment. */
-static bool find_bounds(Error **errp)
-{
-    g_autoptr(GError) error = NULL;
-    unsigned n = debugger.manifest->checkpoints->len;
-    g_autoptr(TotalOrder) first = total_order_open(debugger.directory, debugger.manifest, 0, &error);
-    g_autoptr(TotalOrder) last = first ? total_order_open(debugger.directory, debugger.manifest,
-                                                          n - 1, &error) : NULL;
-
-    if (last) {
-        total_order_follow(last, UINT64_MAX, &error);
-    }
-    if (error) {
-        error_setg(errp, "%s", error->message);
-        return false;
-    }
-    debugger.first = total_order_moment(first);
-    debugger.last = total_order_moment(last);
-    return true;
-}
-
-bool debugger_open(const char *directory, const char *at, Error **errp)
-{
-    g_autoptr(GError) error = NULL;
-    uint64_t moment;
-
-    if (recorder_active()) {
-        error_setg(errp, "a recording is being made or replayed already");
-        return false;
-    }
-    if (runstate_is_running()) {
-        error_setg(errp, "the guest runs: stop it first");
-        return false;
-    }
-    if (!debugger.bh) {
-        debugger.bh = qemu_bh_new(leg_ended, NULL);
-        qemu_sem_init(&debugger.event, 0);
-    }
-    debugger.manifest = manifest_load(directory, &error);
-    if (!debugger.manifest || !manifest_check_replayable(debugger.manifest, &error)) {
-        error_setg(errp, "%s", error->message);
-        g_clear_pointer(&debugger.manifest, manifest_free);
-        return false;
-    }
-    debugger.directory = g_strdup(directory);
-    if (!find_bounds(errp) || !parse_moment(at, &moment, errp) ||
-        !begin_at(total_order_checkpoint(directory, debugger.manifest, moment), errp) ||
-        !debugger_goto(at, errp)) {
-        close_debugger();
-        return false;
-    }
-    return true;
 }
