@@ -14,6 +14,7 @@ skip(reason) when this machine cannot run it.  tests/run runs all scripts;
 each can also be run by itself, with the names of the tests wanted.
 """
 
+import contextlib
 import json
 import os
 import shutil
@@ -227,13 +228,20 @@ def after_test(function, *args):
     _cleanups.append(lambda: function(*args))
 
 
+@contextlib.contextmanager
+def cleaned_up():
+    """Where a test ends."""
+    try:
+        yield
+    finally:
+        while _cleanups:
+            _cleanups.pop()()
+
+
 def _run_one(number, name, function):
     try:
-        try:
+        with cleaned_up():
             function()
-        finally:
-            while _cleanups:
-                _cleanups.pop()()
         print(f"ok {number} - {name}", flush=True)
         return True
     except Skip as reason:

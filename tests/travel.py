@@ -4,22 +4,43 @@
 What one sees at a moment must not depend on how one came there.  So random excursions write down
 what they saw and when (digests of all registers and of all memory), and a replay that knows of no
 debugger is asked for the same moments.
+
+    python3 tests/travel.py DIR SEED [FIRST [N]]
+
+makes N excursions (1) of that seed in a recording once more, from the first one (0) on.
 """
 
 import contextlib
 import os
 import random
 import re
+import shutil
+import sys
+import time
 
 import debugging
 import recording
-from gdb import Gdb
-from harness import Qmp, check, run
+from gdb import Gdb, symbols
+from harness import Qmp, Skip, check, cleaned_up, run
 
 GDB_SOCKET = os.path.join(recording.TOP, "gdb")
 QMP_SOCKET = os.path.join(recording.TOP, "qmp")
 FAR = 20                        # steps of one command, at most
-EXCLUSIVE = 16                  # instructions from a load-exclusive to its store, at most
+NEAR = 10**7                    # steps, from where an excursion begins
+PLACES = 5
+INTERRUPT_S = 0.3
+TRAVEL_S = 300                  # for one command: it may look at all of the recording
+
+# Of the stock kernel: what all vCPUs come to often; variables; where source is stepped, and how.
+FUNCTIONS = ["__schedule", "handle_mm_fault", "el0t_64_sync_handler", "scheduler_tick",
+             "wake_up_new_task", "futex_wake"]
+WATCHED = ["jiffies_64", "total_forks", "nr_threads"]
+STEPPED = ["handle_mm_fault", "kernel_clone", "try_to_wake_up", "mm_release"]
+WAYS = [["next", "next", "reverse-next"], ["step", "step", "reverse-step"], ["finish"],
+        ["finish", "reverse-stepi"], ["next", "finish"], ["stepi 3", "reverse-next", "next"]]
+EXCLUSIVE = re.compile(r"\tlda?x[rp]")
+HIT_REASONS = ("breakpoint-hit", "watchpoint-trigger", "read-watchpoint-trigger",
+               "access-watchpoint-trigger")
 
 
 def met_an_end(stop):
@@ -63,7 +84,7 @@ class Travel:
 
     def monitor(self, command):
         """What it says; first there is a dot for each second that it took."""
-        return re.sub(r"^\.+\r?\n", "", self.gdb.command(f"monitor {command}"))
+        return re.sub(r"^\.+\r?\n", "", self.gdb.command(f"monitor {command}", TRAVEL_S))
 
     def moment(self):
         return self.when()[0]
@@ -74,8 +95,8 @@ class Travel:
         self.gdb.command("maintenance flush dcache")
 
     def goto(self, at):
-        said = self.monitor(f"goto {at}")
-        check(said.startswith("moment "), said)
+        said = self.gdb.command(f"monitor goto {at}")
+        check(re.match(r"(\.+\s+)?moment ", said), said)     # and nothing of packets that gdb lacks
         self.refresh()
 
     def digests(self):
@@ -87,87 +108,206 @@ def travel(directory, *options, vmlinux=None):
     session = Travel(directory, *options, vmlinux=vmlinux)
     try:
         yield session
-    finally:
-        session.close()
+    except BaseException:
+        with contextlib.suppress(AssertionError, OSError):
+            session.close()     # what went wrong first is what matters
+        raise
+    session.close()
+
+
+def symbols_if_any():
+    with contextlib.suppress(Skip):
+        return symbols()
 
 
 # --- excursions -------------------------------------------------------------------------------
 
 class Excursions:
-    """Random ones; `seen` has what was seen at which moment."""
+    """Random ones; `seen` has what was seen at which moment.
 
-    def __init__(self, session, seed):
-        self.session, self.gdb = session, session.gdb
+    The seed and the number of an excursion decide what it does: it goes to a moment, and makes
+    some tours from there.  Those of one seed stay around a few places, so that they come
+    across the same moments, and the snapshots there, from both sides.
+    """
+
+    def __init__(self, session, seed, kernel=False, first=0):
+        self.session, self.gdb, self.seed, self.index = session, session.gdb, seed, first - 1
         self.random = random.Random(seed)
+        self.places = [self.random.randrange(session.first, session.last + 1)
+                       for _ in range(PLACES)]
+        self.tours = [self._step, self._there_and_back, self._break_here]
+        if kernel:
+            self.tours += [self._break_in_function, self._watch, self._source]
         self.seen = {}
+        self.done = []              # by the excursion at hand
+        self.n_stops = 0
 
-    def _look(self, what):
+    # --- what all need ---
+
+    def __str__(self):
+        return f"excursion {self.index} of seed {self.seed}: {', '.join(self.done)}"
+
+    def _look(self):
         moment, digests = self.session.moment(), self.session.digests()
-        before = self.seen.setdefault(moment, (digests, what))
+        before = self.seen.setdefault(moment, (digests, str(self)))
         check(before[0] == digests,
-              f"moment {moment}: {digests} after {what}, but {before[0]} after {before[1]}")
+              f"moment {moment}: {digests}, but {before[0]} after {before[1]}")
+
+    def _command(self, text):
+        self.done.append(text)
+        return self.gdb.command(text)
+
+    def _go(self, text):
+        """The stop, and the moment; backwards is not forwards."""
+        self.done.append(text)
+        before = self.session.moment()
+        stop, after = self.gdb.go(text, TRAVEL_S), self.session.moment()
+        self.done[-1] += f" (to {after})"
+        self.n_stops += 1
+        check(after <= before if text.startswith("reverse") else after >= before,
+              f"{text} from {before} to {after}")
+        return stop, after
+
+    def _goto(self, moment):
+        moment = min(max(moment, self.session.first), self.session.last)
+        self.done.append(f"monitor goto {moment}")
+        self.session.goto(moment)
+        check(self.session.moment() == moment, self.session.when())
+        self.n_stops += 1
+
+    def _somewhere(self):
+        if self.random.random() < 0.3:
+            return self.random.randrange(self.session.first, self.session.last + 1)
+        return self.random.choice(self.places) + self.random.randrange(-NEAR, NEAR)
 
     def _choose_thread(self):
-        threads = sorted(self.gdb.threads())
-        self.gdb.command(f"thread {self.random.choice(threads)}")
+        self._command(f"thread {self.random.choice(sorted(self.gdb.threads()))}")
 
-    def _goto(self):
-        self.session.goto(self.random.randrange(self.session.first, self.session.last + 1))
+    # --- tours ---
 
-    def _step(self, command):
+    def _step(self):
         self._choose_thread()
-        self.gdb.go(f"{command} {self.random.randrange(1, FAR)}")
+        command = self.random.choice(["stepi", "reverse-stepi"])
+        self._go(f"{command} {self.random.randrange(1, FAR)}")
 
     def _there_and_back(self):
-        """Steps; the other way it comes by the same places.
-
-        Forwards, gdb makes one step of a load-exclusive and all up to its store.
-        """
+        """Steps, and as many the other way: that many instructions later it is where it was."""
         self._choose_thread()
-        places = []
-        for _ in range(self.random.randrange(2, FAR // 2)):
-            stop = self.gdb.go("stepi")
-            if met_an_end(stop):
+        first, _ = self._go("stepi")
+        n, most = 0, self.random.randrange(1, FAR)
+        # Forwards, gdb by itself makes one step of all from a load-exclusive to its store.
+        while n < most and not EXCLUSIVE.search(self.gdb.command("x/i $pc")):
+            if met_an_end(self._go("stepi")[0]):
                 return
-            places.append(stop.pc)
-        for place in reversed(places[:-1]):
-            for _ in range(EXCLUSIVE):
-                stop = self.gdb.go("reverse-stepi")
-                if stop.pc == place:
-                    break
-            check(stop.pc == place, f"{place:#x} was passed, but not on the way back: {stop}")
+            n += 1
+        if n > 0:
+            back, _ = self._go(f"reverse-stepi {n}")
+            check(back.pc == first.pc, f"came back to {back.pc:#x} instead of {first.pc:#x}")
 
-    def _break(self):
+    def _break_here(self):
         """Where some vCPU is now; from elsewhere, in both directions."""
         self._choose_thread()
         pc = self.gdb.value("$pc")
-        here = self.session.moment()
-        self.session.goto(min(max(here + self.random.randrange(-10**7, 10**7),
-                                  self.session.first), self.session.last))
-        self.gdb.command(f"{self.random.choice(['break', 'hbreak'])} *{pc}")
-        direction = self.random.choice([("continue", "reverse-continue"),
-                                        ("reverse-continue", "continue")])
-        for command in direction:
-            before = self.session.moment()
-            stop = self.gdb.go(command)
-            after = self.session.moment()
+        self._goto(self.session.moment() + self.random.randrange(-NEAR, NEAR))
+        self._command(f"{self.random.choice(['break', 'hbreak'])} *{pc:#x}")
+        for command in self.random.sample(["continue", "reverse-continue"], 2):
+            stop, _ = self._go(command)
             check(met_an_end(stop) or stop.pc == pc, f"{stop}, not at {pc:#x}")
-            check(after >= before if command == "continue" else after <= before,
-                  f"{command} from {before} to {after}")
-            self._look(command)
-        self.gdb.command("delete")
+            self._look()
+        self._command("delete")
+
+    def _hits(self, command, most):
+        """Of a breakpoint or a watchpoint: (moment, thread, sp); did the recording end first?"""
+        found = []
+        for _ in range(most):
+            stop, moment = self._go(command)
+            if met_an_end(stop):
+                return found, True
+            check(stop.reason in HIT_REASONS, stop)
+            found.append((moment, stop.thread, self.gdb.value("$sp")))
+        return found, False
+
+    def _break_in_function(self):
+        """What is hit on the way back was hit on the way there."""
+        self._command(f"{self.random.choice(['break', 'hbreak'])} "
+                      f"*{self.random.choice(FUNCTIONS)}")
+        ways = self.random.sample(["continue", "reverse-continue"], 2)
+        there, ended = self._hits(ways[0], self.random.randrange(2, 6))
+        self._look()
+        # From the end of the recording, the last hit comes again; else one stands there.
+        expected = there[::-1] if ended else there[-2::-1]
+        back, _ = self._hits(ways[1], len(expected))
+        check(back == expected, f"{ways[1]}: {back}, not {expected}")
+        self._command("delete")
+
+    def _watch(self):
+        """A store is met in both directions: behind it going forwards, before it backwards."""
+        kind, name = self.random.choice(["watch", "rwatch", "awatch"]), self.random.choice(WATCHED)
+        self._command(f"{kind} {name}")
+        there, _ = self._hits("continue", self.random.randrange(1, 5))
+        self._look()
+        back, _ = self._hits("reverse-continue", len(there))
+        if kind == "watch":
+            expected = [(moment - 1, thread) for moment, thread, _ in there[::-1]]
+            check([hit[:2] for hit in back] == expected, f"{back}, not {expected} and their stacks")
+        self._command("delete")
+
+    def _source(self):
+        """In the kernel's source; stepping stays with its thread."""
+        self._command(f"break {self.random.choice(STEPPED)}")
+        stop, _ = self._go("continue")
+        self._command("delete")
+        if met_an_end(stop):
+            return
+        thread = stop.thread
+        for command in self.random.choice(WAYS):
+            stop, _ = self._go(command)
+            if met_an_end(stop):
+                return
+            check(stop.thread == thread, f"{command} of thread {thread}: {stop}")
+            self._look()
+
+    # --- one of them ---
+
+    @contextlib.contextmanager
+    def _one(self):
+        self.index += 1
+        self.random = random.Random(f"{self.seed} {self.index}")
+        self.done = []
+        try:
+            yield
+        except AssertionError as failure:
+            raise AssertionError(f"{self}: {failure}") from None
 
     def go(self):
-        kind = self.random.choice(["goto", "stepi", "reverse-stepi", "there and back", "break"])
-        if kind == "goto":
-            self._goto()
-        elif kind == "there and back":
-            self._there_and_back()
-        elif kind == "break":
-            self._break()
-        else:
-            self._step(kind)
-        self._look(kind)
+        with self._one():
+            self._goto(self._somewhere())
+            for _ in range(self.random.randrange(1, 4)):
+                self.random.choice(self.tours)()
+            self._look()
+
+    def interrupt(self):
+        """On the way to nowhere; the one kind where a seed does not tell where that will be."""
+        with self._one():
+            way = self.random.choice(["continue", "reverse-continue"])
+            middle = (self.session.first + self.session.last) // 2
+            began = self.random.randrange(self.session.first, middle)
+            began += middle if way.startswith("reverse") else 0
+            self._goto(began)
+            self._command("hbreak *0x10")
+            self.done.append(f"{way} and Ctrl-C")
+            self.gdb.start(way)
+            time.sleep(self.random.uniform(0, INTERRUPT_S))
+            stop = self.gdb.interrupt()
+            moment = self.session.moment()
+            self.done[-1] += f" (at {moment})"
+            check(stop.signal == "SIGINT", stop)
+            check(moment >= began if way == "continue" else moment <= began, "the wrong way")
+            self.n_stops += 1
+            self._look()
+            self._command("delete")
+            self._step()
+            self._look()
 
 
 # --- the judge ----------------------------------------------------------------------------------
@@ -201,3 +341,23 @@ def judge(directory, seen):
 def last_moment(directory):
     beyond = run(recording.REPRISE, "info", "--at", str(1 << 63), directory, status=2).stderr
     return int(re.search(r"its last at (\d+)$", beyond).group(1))
+
+
+# --- by hand --------------------------------------------------------------------------------------
+
+def again(directory, seed, first=0, n=1):
+    vmlinux = symbols_if_any()
+    with travel(directory, vmlinux=vmlinux) as session:
+        excursions = Excursions(session, seed, kernel=bool(vmlinux), first=first)
+        for _ in range(n):
+            excursions.go()
+            print(excursions)
+    judge(directory, excursions.seen)
+
+
+if __name__ == "__main__":
+    try:
+        with cleaned_up():
+            again(sys.argv[1], *map(int, sys.argv[2:]))
+    finally:
+        shutil.rmtree(recording.TOP)

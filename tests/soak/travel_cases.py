@@ -1,0 +1,253 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Time travel, as cases of the soak, all in one recording of boot, forkstorm and locks.
+
+    travel-01 ... 10    a hundred random excursions each; what was seen is what a plain replay has
+    travel-session      a session with many stops, which comes to the end that was recorded
+    travel-speed        how long it takes to go back, and to the end
+
+Every third of the ten has no checkpoints to begin at, only the snapshots of the session.
+`python3 tests/travel.py DIR SEED INDEX` makes an excursion that failed again.  With the kernel's
+symbols (images/symbols) there are more kinds of them, and more to be measured.
+"""
+
+import atexit
+import contextlib
+import functools
+import os
+import random
+import re
+import shutil
+import statistics
+import time
+
+from cases import Case
+from checksum import change_manifest
+from guest import Failure, Recording, run_tool
+from harness import cleaned_up, info
+
+CASES = 10
+EXCURSIONS = 100                # of a case
+INTERRUPTS = 5                  # with Ctrl-C, besides
+STOPS = 50
+SMP = 4
+RUN = "forkstorm -t 4 -n 70 && locks -t 4 -n 420000"
+CHECKPOINTS_S = "0.5"
+SHARED = "travel-shared"        # removed when the soak ends
+ALONE_EVERY = 3
+
+STEPS = 200
+STEP_MEDIAN_S, STEP_WORST_S = 0.15, 1.0
+WATCH_S = 3.0                   # for a store that lies a second of guest time back
+TIMES = 3
+END_RATIO = 1.3
+
+
+# --- the recording --------------------------------------------------------------------------
+
+@functools.lru_cache
+def tools():
+    """The module that has a place of its own, for sockets: not made just to list cases."""
+    import recording
+    import travel
+    atexit.register(shutil.rmtree, recording.TOP, ignore_errors=True)
+    return travel
+
+
+@functools.lru_cache
+def shared():
+    recording = Recording(SHARED)
+    shutil.rmtree(recording.directory, ignore_errors=True)
+    recording.record(RUN, SMP, options=["--checkpoint-interval", CHECKPOINTS_S])
+    return recording
+
+
+def take_shared(recording):
+    """Linked, so that a failure keeps its own copy under its own name."""
+    shutil.copytree(shared().directory, recording.directory, copy_function=os.link)
+    shutil.copy(shared().path("console"), recording.path("console"))
+
+
+@contextlib.contextmanager
+def without_checkpoints(directory):
+    """The same recording with nothing to begin at but its start."""
+    plain = f"{directory}-plain"
+    shutil.rmtree(plain, ignore_errors=True)
+    shutil.copytree(directory, plain, copy_function=os.link,
+                    ignore=shutil.ignore_patterns("checkpoint-*", "manifest"))
+    shutil.copy(os.path.join(directory, "manifest"), plain)
+    os.link(os.path.join(directory, "checkpoint-0"), os.path.join(plain, "checkpoint-0"))
+    change_manifest(plain, "names", "checkpoint-0;")
+    try:
+        yield plain
+    finally:
+        shutil.rmtree(plain)
+
+
+def travelling(function):
+    """A case: what it checks and does not find is a failure, with what the session said."""
+    def case(recording):
+        import debugging
+        tools()
+        take_shared(recording)
+        try:
+            with cleaned_up():
+                return function(recording)
+        except (AssertionError, TimeoutError, ConnectionError) as failure:
+            raise Failure(f"{failure}\nthe session said: {debugging.said()}") from None
+    return case
+
+
+# --- excursions --------------------------------------------------------------------------------
+
+def excursions(seed):
+    @travelling
+    def function(recording):
+        travel = tools()
+        vmlinux = travel.symbols_if_any()
+        debugged = (without_checkpoints if seed % ALONE_EVERY == 0 else contextlib.nullcontext)
+        with debugged(recording.directory) as directory, \
+             travel.travel(directory, vmlinux=vmlinux) as session:
+            made = travel.Excursions(session, seed, kernel=bool(vmlinux))
+            for _ in range(EXCURSIONS):
+                made.go()
+            for _ in range(INTERRUPTS):
+                made.interrupt()
+        travel.judge(recording.directory, made.seen)
+        return f"{made.n_stops} stops, {len(made.seen)} moments compared"
+    return function
+
+
+@travelling
+def session(recording):
+    travel = tools()
+    vmlinux = travel.symbols_if_any()
+    wanted = info(recording.directory)["end_digest"]
+    with travel.travel(recording.directory, vmlinux=vmlinux) as debugged:
+        made = travel.Excursions(debugged, "session", kernel=bool(vmlinux))
+        while made.n_stops < STOPS - 2:
+            made.go()
+        made.interrupt()
+        stop = debugged.gdb.go("continue", travel.TRAVEL_S)
+        if not travel.met_an_end(stop) or debugged.moment() != debugged.last:
+            raise Failure(f"after {made.n_stops} stops: {stop} at {debugged.when()}")
+        seen = debugged.digests()
+        if (seen["ram"], seen["vcpus"]) != (wanted["ram"], wanted["registers"]):
+            raise Failure(f"after {made.n_stops} stops: {seen} at the end, recorded {wanted}")
+        if debugged.qmp.named("RECORDER_DIVERGED"):
+            raise Failure(f"diverged: {debugged.qmp.events}")
+    return f"{made.n_stops} stops"
+
+
+# --- speed ---------------------------------------------------------------------------------------
+
+def timed(function, *arguments):
+    began = time.monotonic()
+    function(*arguments)
+    return time.monotonic() - began
+
+
+def measure_steps(debugged):
+    """Seconds of each, on random threads at random moments."""
+    source, found = random.Random("steps"), []
+    for _ in range(STEPS):
+        debugged.goto(source.randrange(debugged.first + 1, debugged.last + 1))
+        debugged.gdb.command(f"thread {source.randrange(1, SMP + 1)}")
+        found.append(timed(debugged.gdb.go, "reverse-stepi"))
+    return found
+
+
+class Jiffies:
+    """Can be read while all vCPUs are in user mode, too; made while this one is in the kernel."""
+
+    def __init__(self, gdb):
+        found = re.search(r"gpa: (\w+)", gdb.command(f"monitor gva2gpa {gdb.value('&jiffies_64')}"))
+        self.gdb, self.address = gdb, found.group(1)
+        self.per_second = 10**9 // gdb.value("tick_nsec")
+
+    def now(self):
+        said = self.gdb.command(f"monitor xp /1gx {self.address}")
+        return int(said.split(":")[-1], 16)
+
+    def find(self, debugged, wanted, low, high):
+        """A moment with as many, to a tick."""
+        while high - low > 1:
+            middle = (low + high) // 2
+            debugged.goto(middle)
+            seen = self.now()
+            if seen == wanted:
+                return middle
+            low, high = (middle, high) if seen < wanted else (low, middle)
+        raise Failure(f"no moment has jiffies {wanted}")
+
+
+def find_store(debugged):
+    """One to total_forks, and a moment one second of guest time later.
+
+    When all threads of `locks` have begun, nobody forks for longer than that.
+    """
+    gdb, travel, jiffies = debugged.gdb, tools(), None
+    debugged.goto("end")
+    high = debugged.moment()
+    gdb.command("watch total_forks")
+    while not travel.met_an_end(gdb.go("reverse-continue", travel.TRAVEL_S)):
+        low, jiffies = debugged.moment(), jiffies or Jiffies(gdb)
+        began = jiffies.now()
+        debugged.goto(high)
+        if jiffies.now() - began > jiffies.per_second:
+            gdb.command("delete")
+            return low, jiffies.find(debugged, began + jiffies.per_second, low, high)
+        debugged.goto(low)
+        high = low
+    raise Failure("there is no second without a fork")
+
+
+def measure_watch(directory, store, later, vmlinux):
+    """Seconds from a moment that was just gone to, in new sessions."""
+    travel, found = tools(), []
+    for _ in range(TIMES):
+        with travel.travel(directory, "--at", str(later), vmlinux=vmlinux) as debugged:
+            debugged.gdb.command("watch total_forks")
+            found.append(timed(debugged.gdb.go, "reverse-continue"))
+            if debugged.moment() != store:
+                raise Failure(f"the store at {store} was met at {debugged.when()}")
+    return statistics.median(found)
+
+
+def measure_ends(recording):
+    """Seconds of plain replays, and of going from the start to the end."""
+    travel, plain, gone = tools(), [], []
+    for _ in range(TIMES):
+        plain.append(timed(run_tool, ["replay", recording.directory], recording.path("replayed"),
+                           recording.path("log"), recording.patience))
+        with travel.travel(recording.directory) as debugged:
+            gone.append(timed(debugged.gdb.command, "monitor goto end", travel.TRAVEL_S))
+    return plain, gone
+
+
+@travelling
+def speed(recording):
+    travel = tools()
+    vmlinux = travel.symbols_if_any()
+    plain, gone = map(statistics.median, measure_ends(recording))
+    bars = [(f"goto end ({gone:.1f} s) to plain replay ({plain:.1f} s)", gone / plain, END_RATIO)]
+    with travel.travel(recording.directory, vmlinux=vmlinux) as debugged:
+        steps = measure_steps(debugged)
+        around = find_store(debugged) if vmlinux else None
+    bars += [("reverse-stepi, median", statistics.median(steps), STEP_MEDIAN_S),
+             ("reverse-stepi, worst", max(steps), STEP_WORST_S)]
+    if around:
+        with without_checkpoints(recording.directory) as alone:
+            bars += [(f"reverse-continue to a store 1 s ago{how}",
+                      measure_watch(directory, *around, vmlinux), WATCH_S)
+                     for how, directory in (("", recording.directory),
+                                            (", without checkpoints", alone))]
+    told = "; ".join(f"{what}: {seen:.3f}, at most {most}" for what, seen, most in bars)
+    if any(seen > most for _, seen, most in bars):
+        raise Failure(told)
+    print(told, end=" ... ", flush=True)
+    return told
+
+
+def travel_cases():
+    cases = [Case(f"travel-{i:02}", excursions(i), False) for i in range(1, CASES + 1)]
+    return [*cases, Case("travel-session", session, False), Case("travel-speed", speed, False)]
