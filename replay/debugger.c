@@ -120,16 +120,22 @@ bool debugger_begin_at(unsigned checkpoint, Error **errp)
     return true;
 }
 
+/* Back to the one before @moment; there is no other way, so one can only say why it fails. */
+static void begin_before(uint64_t moment)
+{
+    Error *failure = NULL;
+
+    if (!debugger_begin_at(total_order_checkpoint(debugger.directory, debugger.manifest, moment),
+                  &failure)) {
+        error_report_err(failure);
+    }
+}
+
 /* What lies before the first snapshot needs an earlier checkpoint. */
 static const Snapshot *snapshot_for(uint64_t moment)
 {
     if (!snapshots_at(moment)) {
-        Error *failure = NULL;
-
-        if (!debugger_begin_at(total_order_checkpoint(debugger.directory, debugger.manifest, moment),
-                      &failure)) {
-            error_report_err(failure);
-        }
+        begin_before(moment);
     }
     return snapshots_at(moment);
 }
@@ -458,6 +464,11 @@ static void give_up(void)
     uint64_t safe = debugger.plan.safe;
 
     end_way();
+    if (snapshot_moment(snapshots_at(safe)) != safe &&
+        total_order_checkpoint(debugger.directory, debugger.manifest, safe) != debugger.checkpoint) {
+        /* It was the first snapshot, which went when an earlier checkpoint was needed. */
+        begin_before(safe);
+    }
     go_to_snapshot(snapshots_at(safe));
 }
 

@@ -355,6 +355,29 @@ def who_is_interrupted_at_once_has_not_moved_and_misses_nothing():
 
 
 @test
+def who_is_interrupted_on_the_way_to_an_earlier_checkpoint_misses_nothing():
+    with travel(recorded()) as session:
+        session.goto("checkpoint 2")
+        began = session.moment()
+        session.goto(began - 5000)
+        pc = session.gdb.value("$pc")
+        session.goto(began)
+        session.gdb.command(f"break *{pc}")
+        session.gdb.go("reverse-continue")
+        behind = session.moment()
+    with travel(recorded(), "--at", str(began)) as session:
+        session.gdb.command(f"break *{pc}")
+        session.gdb.start("reverse-continue")
+        time.sleep(0.1)
+        stop = session.gdb.interrupt()
+        moment = session.moment()
+        if stop.signal == "SIGINT":             # else it was quicker
+            session.gdb.go("reverse-continue")
+        check(session.moment() == behind,
+              f"interrupted at {moment}, then {session.moment()} instead of {behind}")
+
+
+@test
 def nothing_can_be_written():
     with travel(recorded()) as session:
         session.goto((session.first + session.last) // 2)
