@@ -286,20 +286,31 @@ static bool is_silent(LogEventKind step)
     return step == LOG_EVENT_WAKE || step == LOG_EVENT_STEP || step == LOG_EVENT_ACCESS_FLAG;
 }
 
+/* Some place before the vCPU makes its step after @position; nothing moves for it. */
+static TotalOrder *order_before(unsigned vcpu, Position position)
+{
+    const Snapshot *snapshot = snapshots_of(vcpu, position);
+
+    if (snapshot) {
+        return total_order_copy(snapshot_order(snapshot));
+    }
+    for (unsigned i = debugger.checkpoint; i-- > 0; ) {
+        g_autoptr(TotalOrder) order = total_order_open(debugger.directory, debugger.manifest, i,
+                                                       NULL);
+
+        if (order && total_order_reached(order, vcpu) <= position) {
+            return g_steal_pointer(&order);
+        }
+    }
+    return NULL;
+}
+
 /* When the vCPU makes its step after @position, which lies before now. */
 static bool find_step(unsigned vcpu, Position position, uint64_t *moment)
 {
-    const Snapshot *snapshot;
-    g_autoptr(TotalOrder) order = NULL;
+    g_autoptr(TotalOrder) order = order_before(vcpu, position);
 
-    while (!(snapshot = snapshots_of(vcpu, position)) && debugger.checkpoint > 0) {
-        snapshot_for(snapshot_moment(snapshots_first()) - 1);
-    }
-    if (!snapshot) {
-        return false;
-    }
-    order = total_order_copy(snapshot_order(snapshot));
-    return total_order_find(order, vcpu, position, moment, NULL);
+    return order && total_order_find(order, vcpu, position, moment, NULL);
 }
 
 static void plan_back_to(Position position)

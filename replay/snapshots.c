@@ -178,11 +178,6 @@ const Snapshot *snapshots_of(unsigned stream, Position position)
     return NULL;
 }
 
-const Snapshot *snapshots_first(void)
-{
-    return get(0);
-}
-
 uint64_t snapshot_moment(const Snapshot *snapshot)
 {
     return snapshot->moment;

@@ -31,7 +31,6 @@ void snapshots_go(const Snapshot *snapshot);
  */
 const Snapshot *snapshots_at(uint64_t moment);
 const Snapshot *snapshots_of(unsigned stream, Position position);
-const Snapshot *snapshots_first(void);
 
 uint64_t snapshot_moment(const Snapshot *snapshot);
 const TotalOrder *snapshot_order(const Snapshot *snapshot);

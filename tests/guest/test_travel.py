@@ -159,6 +159,20 @@ def breakpoints_are_met_both_ways():
         check(session.moment() == ahead[2][0], f"{session.when()}, not {ahead[2]}")
 
 
+@test_each([1, 2])
+def a_step_back_from_a_checkpoint_is_one_step(checkpoint):
+    """What breakpoints there are makes no difference, though then all that lies between is seen."""
+    seen = []
+    for command in ("delete", "hbreak *0x10"):
+        with travel(recorded(), "--at", f"checkpoint {checkpoint}") as session:
+            before = session.when()[1][0]
+            session.gdb.command(command)
+            session.gdb.go("reverse-stepi")
+            seen.append(session.when())
+    check(seen[0] == seen[1], seen)
+    check(0 < before - seen[0][1][0] <= 3, f"{before}, {seen}")
+
+
 @test
 def a_thread_that_is_chosen_is_stepped():
     """Backwards, gdb does not say which."""
