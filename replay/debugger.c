@@ -34,6 +34,8 @@
 #define LONG_LEG (256 * SHORT_LEG)
 /* TO: how much longer a leg is than the one after it. */
 #define LEG_FACTOR 4
+/* FORWARD: often the next hit is near; each window is twice as long as the one before it. */
+#define FIRST_WINDOW (SHORT_LEG / 16)
 /* How far one can go without another snapshot. */
 #define SNAPSHOT_DISTANCE (SHORT_LEG / 4)
 #define SNAPSHOT_BUDGET (UINT64_C(1) << 30)
@@ -409,7 +411,7 @@ static void begin_way(void)
         cpu->watchpoint_hit = NULL;
     }
     debugger.history = NULL;
-    plan->window = 4 * SHORT_LEG;
+    plan->window = FIRST_WINDOW;
     be_safe_at(debugger.now);
     keep_snapshot(is_long(plan) ? 1 : SNAPSHOT_DISTANCE);
     if (plan->going == TO || !hits_possible()) {
