@@ -128,7 +128,7 @@ static void begin_before(uint64_t moment)
     Error *failure = NULL;
 
     if (!debugger_begin_at(total_order_checkpoint(debugger.directory, debugger.manifest, moment),
-                  &failure)) {
+                           &failure)) {
         error_report_err(failure);
     }
 }
