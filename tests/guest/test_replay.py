@@ -25,8 +25,8 @@ from recording import (console, end, place, record, replay, start, stock_command
                        wait_for_console)
 
 SMALL = {            # rounds, so that each takes about a second
-    "faults": 4, "forkstorm": 20, "locks": 100000, "pipes": 500, "private": 4, "racey": 100000,
-    "signals": 10, "syscalls": 60,
+    "faults": 4, "forkstorm": 20, "locks": 100000, "logbook": 50000, "pipes": 500, "private": 4,
+    "racey": 100000, "signals": 10, "syscalls": 60,
 }
 
 
