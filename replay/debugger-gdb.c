@@ -40,6 +40,9 @@ bool gdb_travel(CPUState *cpu, char how)
     case 'f':
         asked_for = NULL;
         return true;
+    case 'o':
+        debugger_go_alone(cpu);
+        return true;
     case 's':
         debugger_plan_step(cpu, false);
         break;

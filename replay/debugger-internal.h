@@ -55,6 +55,7 @@ typedef struct Debugger {
         CPUState *cpu;
         uint64_t moment;
     } shown;
+    CPUState *alone;            /* only this one goes on, as gdb sees it; NULL: all do */
     CPUState *looked_at;        /* by people, as far as one can tell; NULL: the last shown */
     bool waits;                 /* the main thread does, for the leg to end */
     struct {                    /* wants to know that this takes long */

@@ -175,6 +175,11 @@ void debugger_look_at(CPUState *cpu)
     debugger.looked_at = cpu;
 }
 
+void debugger_go_alone(CPUState *cpu)
+{
+    debugger.alone = cpu;
+}
+
 const char *debugger_end_met(void)
 {
     return debugger.history;

@@ -171,7 +171,8 @@ static bool choose_hit(void)
         const Hit *hit = hits_of(cpu->cpu_index);
         uint64_t moment;
 
-        if (!hit || !moment_of(cpu->cpu_index, hit, plan->backwards, &moment)) {
+        if (!hit || (debugger.alone && cpu != debugger.alone) ||
+            !moment_of(cpu->cpu_index, hit, plan->backwards, &moment)) {
             continue;
         }
         if (plan->backwards ? moment >= best : moment <= best) {
@@ -451,6 +452,7 @@ static void end_way(void)
     Plan *plan = &debugger.plan;
 
     plan->going = STILL;
+    debugger.alone = NULL;
     hits_keep(HITS_NONE, debugger.manifest->n_vcpus);
     g_clear_pointer(&plan->scanned, total_order_free);
 }

@@ -45,6 +45,8 @@ TotalOrder *debugger_order(uint64_t moment);
  */
 void debugger_plan_step(CPUState *cpu, bool backwards);
 void debugger_plan_continue(bool backwards);
+/* On the next way, what others than @cpu come by is no reason to stop; NULL: it is. */
+void debugger_go_alone(CPUState *cpu);
 /* The vCPU that people look at, as far as one can tell. */
 CPUState *debugger_looks_at(void);
 void debugger_look_at(CPUState *cpu);
