@@ -17,7 +17,7 @@ from recording import (REPRISE, console, end, main, place, record, start, stock_
 from travel import QMP_SOCKET, Excursions, judge, met_an_end, travel
 
 MEM_MIB = 128
-EXCURSIONS = 25
+EXCURSIONS = 15
 STOPS = 50
 AT_ONCE_S = 5               # on a host that is busy with other things
 
