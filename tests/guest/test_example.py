@@ -20,7 +20,7 @@ from harness import BIN, BUILD, TOP, after_test, check, skip, stop_tool, test
 
 DOCUMENT = os.path.join(TOP, "docs/example.md")
 PROGRAM = "tests/guest/logbook.c"
-PATIENCE_S = 300
+PATIENCE_S = 600            # for one command of the shell, a whole session of gdb for one
 MARK = "=== here comes command"
 WRONG = r"No symbol|[Uu](ndefined|nknown) command|Cannot |Invalid|[Ee]rror|is not "
 HARMLESS = r"^Backtrace stopped|Ignoring packet error, continuing"

@@ -102,18 +102,19 @@ def watchpoints_are_met_both_ways():
         session.goto((session.first + session.last) * 2 // 3)
         began, value = session.moment(), gdb.value("jiffies_64")
         gdb.command("watch jiffies_64")
-        there = []
-        for more in (1, 2, 3):
+        there, values = [], [value]
+        for _ in range(3):
             stop = gdb.go("continue")
             check(stop.reason == "watchpoint-trigger", stop)
-            check(gdb.value("jiffies_64") == value + more, gdb)
+            values.append(gdb.value("jiffies_64"))
+            check(values[-1] > values[-2], f"{values}\n{gdb}")      # a busy host makes it jump
             check("do_update_jiffies" in stop.function, stop)
             there.append((stop.thread, session.moment()))
-        for less in (2, 1, 0):
+        for value in reversed(values[:-1]):
             thread, after = there.pop()
             stop = gdb.go("reverse-continue")
             check(stop.reason == "watchpoint-trigger", stop)
-            check(gdb.value("jiffies_64") == value + less, gdb)
+            check(gdb.value("jiffies_64") == value, f"not {value}\n{gdb}")
             check(stop.thread == thread and session.moment() == after - 1,
                   f"{stop}, at {session.moment()} instead of {after} - 1")
         check(began <= session.moment(), session.when())
