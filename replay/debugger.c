@@ -57,9 +57,15 @@ static void go_to_snapshot(const Snapshot *snapshot)
     stand_at(total_order_copy(snapshot_order(snapshot)));
 }
 
+/* Not after now. */
+static uint64_t last_snapshot(void)
+{
+    return snapshot_moment(snapshots_at(debugger.now));
+}
+
 static void keep_snapshot(uint64_t distance)
 {
-    if (debugger.now - snapshot_moment(snapshots_at(debugger.now)) >= distance) {
+    if (debugger.now - last_snapshot() >= distance) {
         snapshots_take(debugger.order);
     }
 }
@@ -254,11 +260,11 @@ static bool next_leg(void)
             go_to(plan->target);
             return next_leg();
         }
-        be_safe_at(debugger.now);
         if (debugger.now == plan->target) {
             return false;
         }
         keep_snapshot(SNAPSHOT_DISTANCE);
+        be_safe_at(last_snapshot());
         begin_leg(MIN(debugger.now + plan->window, plan->target));
         plan->window = MIN(plan->window * 2, LONG_LEG / 2);
         return true;
@@ -413,8 +419,8 @@ static void begin_way(void)
     }
     debugger.history = NULL;
     plan->window = FIRST_WINDOW;
-    be_safe_at(debugger.now);
     keep_snapshot(is_long(plan) ? 1 : SNAPSHOT_DISTANCE);
+    be_safe_at(last_snapshot());
     if (plan->going == TO || !hits_possible()) {
         go_to(plan->target);
     } else if (plan->going == FORWARD) {
