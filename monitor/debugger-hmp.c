@@ -30,23 +30,23 @@ static void show_waiting(void *opaque)
     monitor_flush(waiting->mon);
 }
 
-static void end_waiting(const Waiting *waiting)
+static void begin_waiting(Waiting *waiting, Monitor *mon)
+{
+    *waiting = (Waiting) { .mon = mon };
+    debugger_tell_waiter(show_waiting, waiting);
+}
+
+/* True if there is no error, which is shown otherwise. */
+static bool end_waiting(const Waiting *waiting, Error *error)
 {
     debugger_tell_waiter(NULL, NULL);
     if (waiting->any) {
         monitor_puts(waiting->mon, "\n");
     }
+    return !hmp_handle_error(waiting->mon, error);
 }
 
 /* --- moments -------------------------------------------------------------------------- */
-
-static bool is_debugging(Monitor *mon)
-{
-    if (!debugger_active()) {
-        monitor_printf(mon, "no recording is being debugged\n");
-    }
-    return debugger_active();
-}
 
 static void show_moment(Monitor *mon)
 {
@@ -58,38 +58,36 @@ static void show_moment(Monitor *mon)
 
 void hmp_when(Monitor *mon, const QDict *qdict)
 {
-    if (is_debugging(mon)) {
+    if (debugger_active()) {
         show_moment(mon);
+    } else {
+        monitor_puts(mon, "no recording is being debugged\n");
     }
 }
 
 void hmp_goto(Monitor *mon, const QDict *qdict)
 {
-    Waiting waiting = { .mon = mon };
     Error *error = NULL;
+    Waiting waiting;
 
-    if (!is_debugging(mon)) {
-        return;
-    }
-    debugger_tell_waiter(show_waiting, &waiting);
-    debugger_goto(qdict_get_str(qdict, "at"), &error);
-    end_waiting(&waiting);
-    if (!hmp_handle_error(mon, error)) {
+    begin_waiting(&waiting, mon);
+    qmp_recorder_goto(qdict_get_str(qdict, "at"), &error);
+    if (end_waiting(&waiting, error)) {
         show_moment(mon);
-        monitor_printf(mon, "gdb does not know yet: type maintenance flush register-cache\n");
+        monitor_puts(mon, "gdb does not know yet: type maintenance flush register-cache\n");
     }
 }
 
 /* --- questions ------------------------------------------------------------------------ */
 
-static char *stream_name(uint32_t stream)
+static char *stream_name(bool is_vcpu, uint32_t vcpu)
 {
-    return stream == MACHINE(qdev_get_machine())->smp.cpus ? g_strdup("DMA") : g_strdup_printf("vCPU %u", stream);
+    return is_vcpu ? g_strdup_printf("vCPU %u", vcpu) : g_strdup("DMA");
 }
 
 static void show(Monitor *mon, const RecorderAccess *access)
 {
-    g_autofree char *who = stream_name(access->has_vcpu ? access->vcpu : MACHINE(qdev_get_machine())->smp.cpus);
+    g_autofree char *who = stream_name(access->has_vcpu, access->vcpu);
 
     monitor_printf(mon, "moment %" PRIu64 "  %s at %" PRIu64 "  %s 0x%" PRIx64 ",%u", access->moment,
                    who, access->position, access->how, access->address, access->size);
@@ -101,7 +99,8 @@ static void show(Monitor *mon, const RecorderAccess *access)
         monitor_printf(mon, " -> 0x%" PRIx64, access->after);
     }
     if (access->has_from) {
-        g_autofree char *from = stream_name(access->from);
+        bool is_vcpu = access->from < MACHINE(qdev_get_machine())->smp.cpus;
+        g_autofree char *from = stream_name(is_vcpu, access->from);
 
         monitor_printf(mon, "  (line from %s)", from);
     }
@@ -117,32 +116,30 @@ static void show_all(Monitor *mon, const RecorderAccessList *list)
 
 void hmp_last_write(Monitor *mon, const QDict *qdict)
 {
-    Waiting waiting = { .mon = mon };
-    Error *error = NULL;
     g_autoptr(RecorderAccessList) found = NULL;
+    Error *error = NULL;
+    Waiting waiting;
 
-    debugger_tell_waiter(show_waiting, &waiting);
+    begin_waiting(&waiting, mon);
     found = qmp_recorder_last_write(qdict_get_int(qdict, "address"), true,
                                     qdict_get_try_int(qdict, "size", sizeof(uint64_t)), true,
                                     qdict_get_try_bool(qdict, "physical", false), false, 0, &error);
-    end_waiting(&waiting);
-    if (!hmp_handle_error(mon, error) && !found) {
-        monitor_printf(mon, "nobody has written there since the recording began\n");
+    if (end_waiting(&waiting, error) && !found) {
+        monitor_puts(mon, "nobody has written there since the recording began\n");
     }
     show_all(mon, found);
 }
 
 void hmp_who(Monitor *mon, const QDict *qdict)
 {
-    Waiting waiting = { .mon = mon };
-    Error *error = NULL;
     g_autoptr(RecorderAccesses) found = NULL;
+    Error *error = NULL;
+    Waiting waiting;
 
-    debugger_tell_waiter(show_waiting, &waiting);
+    begin_waiting(&waiting, mon);
     found = qmp_recorder_who(qdict_get_int(qdict, "address"), true,
                              qdict_get_try_bool(qdict, "physical", false), false, 0, &error);
-    end_waiting(&waiting);
-    if (!hmp_handle_error(mon, error)) {
+    if (end_waiting(&waiting, error)) {
         show_all(mon, found->before);
         monitor_printf(mon, "-- now, at moment %" PRIu64 "\n", debugger_moment());
         show_all(mon, found->after);

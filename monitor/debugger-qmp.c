@@ -13,20 +13,26 @@
 #include "replay/debugger.h"
 #include "replay/questions.h"
 
-#define LINE 64
+#define LINE (UINT64_C(1) << SPHERE_LINE_SHIFT)
 
 void qmp_recorder_debug(const char *directory, const char *at, Error **errp)
 {
     debugger_open(directory, at ?: "start", errp);
 }
 
-void qmp_recorder_goto(const char *at, Error **errp)
+static bool is_debugging(Error **errp)
 {
     if (!debugger_active()) {
         error_setg(errp, "no recording is being debugged: use recorder-debug first");
-        return;
     }
-    debugger_goto(at, errp);
+    return debugger_active();
+}
+
+void qmp_recorder_goto(const char *at, Error **errp)
+{
+    if (is_debugging(errp)) {
+        debugger_goto(at, errp);
+    }
 }
 
 RecorderDigests *qmp_query_recorder_digests(Error **errp)
@@ -69,8 +75,7 @@ static bool find(uint64_t address, uint64_t size, bool physical, const uint32_t 
 {
     CPUState *cpu = vcpu ? qemu_get_cpu(*vcpu) : NULL;
 
-    if (!debugger_active()) {
-        error_setg(errp, "no recording is being debugged: use recorder-debug first");
+    if (!is_debugging(errp)) {
         return false;
     }
     if (debugger_busy()) {
@@ -126,7 +131,7 @@ RecorderAccesses *qmp_recorder_who(uint64_t address, bool has_physical, bool phy
     uint64_t offset;
 
     if (!find(address, 1, has_physical && physical, has_vcpu ? &vcpu : NULL, &offset, errp) ||
-        !(seen = question_who(offset & -(uint64_t)LINE, LINE, &n_before, errp))) {
+        !(seen = question_who(offset & -LINE, LINE, &n_before, errp))) {
         return NULL;
     }
     accesses = g_new0(RecorderAccesses, 1);

@@ -103,11 +103,6 @@ void player_load(const PlayerState *state)
     g_clear_pointer(&player.divergence, g_free);
 }
 
-Position player_state_at(const PlayerState *state, unsigned vcpu)
-{
-    return state->vcpu[vcpu].at;
-}
-
 size_t player_state_size(const PlayerState *state)
 {
     size_t size = sizeof(*state) + log_reader_size(state->dma);

@@ -69,7 +69,6 @@ void player_forget_console(void);
 typedef struct PlayerState PlayerState;
 PlayerState *player_save(void);
 void player_load(const PlayerState *state);
-Position player_state_at(const PlayerState *state, unsigned vcpu);
 size_t player_state_size(const PlayerState *state);
 void player_state_free(PlayerState *state);
 /* What the next step of a vCPU is, if that is no instruction; else LOG_EVENT_KINDS. */

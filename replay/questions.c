@@ -157,8 +157,10 @@ bool question_last_write(uint64_t offset, uint64_t size, SeenAccess *last, Error
         if (done && noted.accesses->len > 0) {
             g_autoptr(GArray) seen = put_in_order(low);
 
-            *last = g_array_index(seen, SeenAccess, seen->len - 1);
-            found = true;
+            found = seen->len > 0;
+            if (found) {
+                *last = g_array_index(seen, SeenAccess, seen->len - 1);
+            }
         }
         high = low;
         width = MIN(width * 4, FAR);
@@ -194,7 +196,8 @@ static void find_transfers(GArray *seen)
             one->from = used[stream] || writer == stream ? -1 : writer;
         } else {
             for (int other = 0; other < n_streams; other++) {
-                if (other != stream && used[other] && (one->from < 0 || used[other] > used[one->from])) {
+                if (other != stream && used[other] &&
+                    (one->from < 0 || used[other] > used[one->from])) {
                     one->from = other;
                 }
             }

@@ -95,7 +95,8 @@ static void remove_one(void)
     unsigned worst = 0;
 
     for (unsigned i = 1; i < snapshots->len; i++) {
-        if (i != current && get(i)->moment != held && (worst == 0 || worth(i, now) < worth(worst, now))) {
+        if (i != current && get(i)->moment != held &&
+            (worst == 0 || worth(i, now) < worth(worst, now))) {
             worst = i;
         }
     }

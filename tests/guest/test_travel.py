@@ -12,14 +12,20 @@ sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
 import debugging
 from gdb import Gdb, symbols
 from harness import Qmp, check, info, one_line, run, test, test_each
-from recording import (REPRISE, console, end, main, place, record, start, stock_command,
+from recording import (REPRISE, TOP, console, end, main, place, record, start, stock_command,
                        wait_for_console)
 from travel import QMP_SOCKET, Excursions, judge, met_an_end, travel
 
 MEM_MIB = 128
 EXCURSIONS = 15
 STOPS = 50
+FEW = 8
+RAM_BASE = 0x40000000
 AT_ONCE_S = 5               # on a host that is busy with other things
+
+# A line of last-write or who.
+ACCESS = re.compile(r"moment (\d+)  (vCPU \d+|DMA) at (\d+)  (\S+) (0x\w+),(\d+)(?:  pc (0x\w+))?"
+                    r"  (0x\w+)(?: -> (0x\w+))?(?:  \(line from (vCPU \d+|DMA)\))?")
 
 
 def recorded(smp=2):
@@ -233,11 +239,42 @@ def all_threads_are_shown():
                 check(gdb.value("$pc") == int(pc, 16), f"{registers}")
 
 
+# --- DMA ----------------------------------------------------------------------------------------
+
+@test
+def what_a_disk_wrote_is_part_of_the_past():
+    """DMA goes back and forth with the rest, and is told of as the last who wrote."""
+    directory, disk = place("disk"), os.path.join(TOP, "disk.img")
+    with open(disk, "wb") as file:
+        file.write(os.urandom(8 << 20))
+    record(directory, "--checkpoint-interval", "0.6", "--", *stock_command(
+        "sha256sum /dev/vda; echo 3 >/proc/sys/vm/drop_caches; sha256sum /dev/vda", smp=2,
+        boot=("--mem", str(MEM_MIB))), "-drive", f"file={disk},if=none,id=d,format=raw",
+        "-device", "virtio-blk-pci,drive=d")
+    os.remove(disk)
+    dump = run(REPRISE, "dump", "--dma", directory).stdout
+    pages = [int(at, 16) for at, n in re.findall(r"dma-write address=(0x\w+) bytes=(\d+)", dump)
+             if int(n) >= 4096]
+    check(len(pages) > 1000, f"{len(pages)} pages were written by the disk")
+    with travel(directory) as session:
+        excursions = Excursions(session, seed=5)
+        for _ in range(FEW):
+            excursions.go()
+        session.goto("end")
+        told = [ACCESS.fullmatch(session.monitor(f"last-write -p {RAM_BASE + page:#x} 8").strip())
+                for page in pages[-FEW:]]
+        dma = [access for access in told if access and access[2] == "DMA"]
+        check(dma, f"no page is as the disk left it: {[access and access[0] for access in told]}")
+        # Before that step it is not there, after it, it is.
+        for after in (0, 1):
+            session.goto(int(dma[0][1]) + after)
+            value = session.qmp("human-monitor-command", **{
+                "command-line": f"xp /1gx {dma[0][5]}"})["return"].split()[-1]
+            check(int(value, 16) == int(dma[0][8 + after], 16), f"{value}: {dma[0][0]}")
+    judge(directory, excursions.seen)
+
+
 # --- questions ----------------------------------------------------------------------------------
-
-ACCESS = re.compile(r"moment (\d+)  (vCPU \d+|DMA) at (\d+)  (\S+) (0x\w+),(\d+)(?:  pc (0x\w+))?"
-                    r"  (0x\w+)(?: -> (0x\w+))?(?:  \(line from (vCPU \d+|DMA)\))?")
-
 
 @test
 def the_last_write_is_the_one_that_a_watchpoint_meets():
@@ -397,23 +434,32 @@ def nothing_can_be_written():
     with travel(recorded()) as session:
         session.goto((session.first + session.last) // 2)
         before = session.digests()
-        for command in ("set $x0 = 5", "set *(int *)$sp = 1", "set $pc = 0"):
+        for command in ("set $x0 = 5", "set $pc = 0"):
             said = session.gdb.refusal(command)
-            check("replay" in said or "Cannot access memory" in said, said)
+            check("this is a replay: nothing can be written" in said, said)
+        # Of memory, gdb has its own words.
+        said = session.gdb.refusal("set *(int *)$sp = 1")
+        check("Cannot access memory" in said, said)
         check(session.digests() == before, "something was written")
-        check("cannot be written" in session.gdb.refusal("set $x0 = 5") or
-              "nothing can be written" in session.gdb.refusal("set $x0 = 5"), session.gdb)
 
 
 @test
 def bad_requests_are_refused_and_nothing_changes():
     with travel(recorded()) as session:
         session.goto(1000)
-        for at in ("x", "-1", "1.5", "checkpoint 999", "checkpoint", str(session.last + 1)):
-            said = session.monitor(f"goto {at}")
-            check(one_line(said.strip()) and "moment" in said or "checkpoint" in said, said)
+        beyond = str(session.last + 1)
+        for at, refusal in (("x", "'x' is no moment"), ("-1", "'-1' is no moment"),
+                            ("1.5", "'1.5' is no moment"), ("checkpoint", "is no moment"),
+                            ("checkpoint x", "is not the number of a checkpoint"),
+                            ("checkpoint 999", "has no checkpoint 999"),
+                            (beyond, f"moment {beyond} is outside of the recording")):
+            said = one_line(session.monitor(f"goto {at}").strip() + "\n")
+            check(refusal in said, said)
             check(session.moment() == 1000, session.when())
         said = session.gdb.refusal("x/1x 0xffff111122223333")
+        check("Cannot access memory" in said, said)
+        # Its MMU is off, so this is the interrupt controller, which no replay has.
+        said = session.gdb.refusal("x/1wx 0x08010010")
         check("Cannot access memory" in said, said)
         session.gdb.go("stepi")
         check(session.moment() == 1001, session.when())
@@ -479,7 +525,7 @@ def a_recording_that_was_cut_off_has_a_past_too():
     with travel(directory, "--at", "end") as session:
         check(session.moment() == session.last, session.when())
         excursions = Excursions(session, seed=3)
-        for _ in range(8):
+        for _ in range(FEW):
             excursions.go()
     judge(directory, excursions.seen)
 
@@ -497,7 +543,7 @@ def a_flight_recording_begins_where_it_was_dropped():
         session.goto("start")
         check(met_an_end(session.gdb.go("reverse-stepi")), session.gdb)
         excursions = Excursions(session, seed=4)
-        for _ in range(8):
+        for _ in range(FEW):
             excursions.go()
     judge(directory, excursions.seen)
 
