@@ -30,7 +30,7 @@ EXCURSIONS = 100                # of a case
 INTERRUPTS = 5                  # with Ctrl-C, besides
 STOPS = 50
 SMP = 4
-RUN = "forkstorm -t 4 -n 70 && locks -t 4 -n 420000"
+RUN = "forkstorm -t 4 -n 100 && locks -t 4 -n 560000"
 CHECKPOINTS_S = "0.5"
 SHARED = "travel-shared"        # removed when the soak ends
 ALONE_EVERY = 3
@@ -74,9 +74,8 @@ def without_checkpoints(directory):
     plain = f"{directory}-plain"
     shutil.rmtree(plain, ignore_errors=True)
     shutil.copytree(directory, plain, copy_function=os.link,
-                    ignore=shutil.ignore_patterns("checkpoint-*", "manifest"))
+                    ignore=shutil.ignore_patterns("checkpoint-[1-9]*", "manifest"))
     shutil.copy(os.path.join(directory, "manifest"), plain)
-    os.link(os.path.join(directory, "checkpoint-0"), os.path.join(plain, "checkpoint-0"))
     change_manifest(plain, "names", "checkpoint-0;")
     try:
         yield plain
@@ -207,9 +206,11 @@ def find_store(debugged):
     raise Failure("there is no second without a fork")
 
 
-def measure_watch(directory, store, later, vmlinux):
+def measure_watch(directory, vmlinux):
     """Seconds from a moment that was just gone to, in new sessions."""
     travel, found = tools(), []
+    with travel.travel(directory, vmlinux=vmlinux) as debugged:
+        store, later = find_store(debugged)
     for _ in range(TIMES):
         with travel.travel(directory, "--at", str(later), vmlinux=vmlinux) as debugged:
             debugged.gdb.command("watch total_forks")
@@ -238,13 +239,12 @@ def speed(recording):
     bars = [(f"goto end ({gone:.1f} s) to plain replay ({plain:.1f} s)", gone / plain, END_RATIO)]
     with travel.travel(recording.directory, vmlinux=vmlinux) as debugged:
         steps = measure_steps(debugged)
-        around = find_store(debugged) if vmlinux else None
     bars += [("reverse-stepi, median", statistics.median(steps), STEP_MEDIAN_S),
              ("reverse-stepi, worst", max(steps), STEP_WORST_S)]
-    if around:
+    if vmlinux:
         with without_checkpoints(recording.directory) as alone:
             bars += [(f"reverse-continue to a store 1 s ago{how}",
-                      measure_watch(directory, *around, vmlinux), WATCH_S)
+                      measure_watch(directory, vmlinux), WATCH_S)
                      for how, directory in (("", recording.directory),
                                             (", without checkpoints", alone))]
     told = "; ".join(f"{what}: {seen:.3f}, at most {most}" for what, seen, most in bars)
