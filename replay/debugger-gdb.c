@@ -3,11 +3,13 @@
  * What QEMU's gdbstub asks of a debugger of recordings (exec/gdbstub.h).
  */
 #include "qemu/osdep.h"
+#include "chardev/char-socket.h"
 #include "exec/address-spaces.h"
 #include "exec/cpu-common.h"
 #include "exec/gdbstub.h"
 #include "exec/memory.h"
 #include "hw/core/cpu.h"
+#include "io/net-listener.h"
 #include "system/runstate.h"
 
 #include "replay/debugger.h"
@@ -87,5 +89,43 @@ void gdb_travel_history(GString *reply)
 {
     if (debugger_end_met()) {
         g_string_append_printf(reply, "replaylog:%s;", debugger_end_met());
+    }
+}
+
+/* --- another debugger --------------------------------------------------------------------- */
+
+/* Whatever it asks for.  gdb shows what the first answer says, and leaves at the second. */
+static gboolean refuse(QIOChannel *another, GIOCondition condition, gpointer opaque)
+{
+    static const char why[] = "E.this recording is being debugged already: one gdb at a time";
+    g_autofree char *answer = NULL;
+    uint8_t sum = 0;
+    char packet[4096];
+    ssize_t n = qio_channel_read(another, packet, sizeof(packet), NULL);
+
+    if (n == QIO_CHANNEL_ERR_BLOCK || (n > 0 && !memchr(packet, '#', n))) {
+        return G_SOURCE_CONTINUE;
+    }
+    for (const char *c = why; *c; c++) {
+        sum += *c;
+    }
+    answer = g_strdup_printf("+$%s#%02x", why, sum);
+    return n > 0 && qio_channel_write(another, answer, strlen(answer), NULL) > 0;
+}
+
+static void meet_another(QIONetListener *listener, QIOChannelSocket *another, gpointer opaque)
+{
+    qio_channel_set_blocking(QIO_CHANNEL(another), false, NULL);
+    qio_channel_add_watch(QIO_CHANNEL(another), G_IO_IN | G_IO_HUP, refuse, NULL, NULL);
+}
+
+/* QEMU would let them wait, without a word; it listens again itself when this one has gone. */
+void gdb_travel_attached(Chardev *chr)
+{
+    SocketChardev *socket = (SocketChardev *)object_dynamic_cast(OBJECT(chr), TYPE_CHARDEV_SOCKET);
+
+    if (debugger_active() && socket && socket->listener) {
+        qio_net_listener_set_client_func_full(socket->listener, meet_another, NULL, NULL,
+                                              chr->gcontext);
     }
 }

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Debugging a recording forwards and backwards, with a real gdb."""
 
+import contextlib
 import os
 import re
 import signal
@@ -500,15 +501,22 @@ def a_debugger_that_dies_in_mid_packet_is_followed_by_another(packet):
 
 
 @test
-def a_second_debugger_does_not_disturb_the_first():
+def a_second_debugger_is_told_so_and_does_not_disturb_the_first():
     with travel(recorded()) as session:
         session.goto(9000)
-        with socket.socket(socket.AF_UNIX) as client:
-            client.connect(session.address)
-            client.sendall(b"+$vCont;c:p1.-1#0f$k#6b")
-            session.gdb.go("stepi")
-            check(session.moment() == 9001, session.when())
-        session.gdb.go("reverse-stepi")
+        with Gdb() as second:
+            why = second.refusal(f"target remote {session.address}")
+            check("is being debugged already" in f"{why}\n{second}", second)
+        for packets in (b"", b"+", b"$vCont;c:p1.-1#0f$k#6b", b"$" + b"x" * 100000):
+            with socket.socket(socket.AF_UNIX) as client:
+                client.connect(session.address)
+                with contextlib.suppress(BrokenPipeError):      # it has been answered
+                    client.sendall(packets)
+                session.gdb.go("stepi")
+                check(session.moment() == 9001, session.when())
+            session.gdb.go("reverse-stepi")
+            check(session.moment() == 9000, session.when())
+        session.reconnect()
         check(session.moment() == 9000, session.when())
 
 
