@@ -91,3 +91,20 @@ void recorder_pass_watchpoint(CPUState *cpu, vaddr address, uintptr_t retaddr)
         .position = recorder_position_in_insn(cpu), .is_watchpoint = true, .address = address,
     });
 }
+
+bool recorder_watchpoint_stops(CPUState *cpu, vaddr address, vaddr size, uintptr_t retaddr)
+{
+    bool stops = false;
+    CPUWatchpoint *wp;
+
+    QTAILQ_FOREACH(wp, &cpu->watchpoints, entry) {
+        bool matches = wp->flags & BP_MEM_READ && address - wp->vaddr + size - 1 < wp->len + size - 1;
+
+        if (matches && wp->flags & BP_GDB && recorder_replaying()) {
+            recorder_pass_watchpoint(cpu, wp->vaddr, retaddr);
+        } else {
+            stops |= matches;
+        }
+    }
+    return stops;
+}

@@ -125,6 +125,8 @@ static inline void recorder_wake(CPUState *cpu)
 void recorder_pass_breakpoint(CPUState *cpu);
 /* Does not return if the instruction must run again, alone. */
 void recorder_pass_watchpoint(CPUState *cpu, vaddr address, uintptr_t retaddr);
+/* A load that must not fault: does one keep it from it?  A debugger's does not, in a replay. */
+bool recorder_watchpoint_stops(CPUState *cpu, vaddr address, vaddr size, uintptr_t retaddr);
 
 /* --- inputs (input.c) ------------------------------------------------------- */
 

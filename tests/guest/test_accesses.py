@@ -18,6 +18,7 @@ import recording
 from harness import BIN, Qmp, check, info, one_line, run, test, test_each
 from recording import (REPRISE, TOP, end, hello, main, place, record, replay, start,
                        stock_command)
+from travel import TRAVEL_S, met_an_end, travel
 
 RAM_BASE = 0x40000000
 MEM_MIB = 128
@@ -106,6 +107,8 @@ COPIES_TO_TARGET = [                    # of so little, the first of three does 
     ("at_copy", "memory-copy", 0, 16, EIGHTS, 0x1111111111111111),
     ("at_copy_back", "memory-copy", 0, 16, 0x1111111111111111, None),
     ("at_copy_back", "memory-copy", 4, 16, 0x2222222211111111, 0x1111111111111111),
+    ("at_copy_on", "memory-copy", 4, 32, 0x1111111111111111, None),
+    ("at_copy_on", "memory-copy", 12, 32, 0x22222222, 0x11111111),
 ]
 
 TO_PAGE_END = [                         # from 4 bytes before it on
@@ -181,6 +184,33 @@ def a_store_to_the_page_that_is_executed_is_told_of(cpu):
     access, = watch(directory, labels["code_word"], 4)
     check((access.by, access.pc, access.before, access.after) == ("store", labels["at_code"], 0, 3),
           access)
+
+
+def stops_at(session, command):
+    """Where the accesses are that stop it, on the way to an end of the recording."""
+    while not met_an_end(stop := session.gdb.go(command, TRAVEL_S)):
+        yield stop.pc
+
+
+@test_each(KINDS)
+def watchpoints_meet_the_same_accesses(cpu):
+    """Both ways, also what is not the first element of a vector; and all do what was recorded.
+
+    DMA is not an instruction; forwards, gdb steps over exclusives and what is between them.
+    """
+    directory, labels = recorded_accesses(cpu)
+    for at in (labels["target"], labels["target"] + 8):
+        told = list({access.pc: 0 for access in watch(directory, at, 8) if access.stream != "dma"})
+        with travel(directory) as session:
+            session.gdb.command(f"awatch *(unsigned long *){at:#x}")
+            met = [pc - 4 for pc in stops_at(session, "continue")]
+            wanted, seen = info(directory)["end_digest"], session.digests()
+            check((seen["ram"], seen["vcpus"]) == (wanted["ram"], wanted["registers"]), seen)
+            skipped = range(labels["at_exclusive_load"], labels["at_no_store"])
+            check([pc for pc in met if pc not in skipped] ==
+                  [pc for pc in told if pc not in skipped], f"{met}\n{told}")
+            met = list(stops_at(session, "reverse-continue"))
+            check(met == told[::-1], f"{met}\n{told}")
 
 
 @test_each(["reads", "writes"])

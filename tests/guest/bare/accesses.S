@@ -217,6 +217,13 @@ at_copy_back:
         .inst 0x1d010440
         .inst 0x1d410440
         .inst 0x1d810440
+        add x0, x20, #12                /* overlaps: what was copied is copied again */
+        add x1, x20, #4
+        mov x2, #32
+at_copy_on:
+        .inst 0x19010440                /* cpyfp [x0]!, [x1]!, x2! */
+        .inst 0x19410440
+        .inst 0x19810440
 
 off:
         ldr x0, =0x84000008             /* PSCI SYSTEM_OFF */
