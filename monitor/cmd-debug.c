@@ -35,6 +35,7 @@ typedef struct Debug {
     char *vmlinux;
     char *console;
     char *qmp;
+    char *snapshots;
     char **ask;                 /* commands of QEMU's monitor; NULL: none */
     char **more;                /* after "--", for gdb or else for QEMU; NULL: none */
     Manifest *manifest;
@@ -51,6 +52,7 @@ static void debug_clear(Debug *debug)
     g_free(debug->vmlinux);
     g_free(debug->console);
     g_free(debug->qmp);
+    g_free(debug->snapshots);
     g_strfreev(debug->ask);
     g_free(debug->divergence);
     manifest_free(debug->manifest);
@@ -71,13 +73,16 @@ static const char usage[] =
     "  --port N         listen on this port of 127.0.0.1 (default: 1234; 0: any)\n"
     "  --socket PATH    listen on this Unix socket instead\n"
     "  --gdb[=PROGRAM]  start gdb here, with a socket of its own and ARG...; when it\n"
-    "                   ends, all does\n"
+    "                   ends, all does.  It has commands besides its own: when, goto\n"
+    "                   MOMENT, last-write &VARIABLE, who &VARIABLE\n"
     "  --vmlinux FILE   with --gdb: the guest's kernel with its symbols\n"
     "  --console FILE   where the guest's console output goes (default: stdout; with\n"
     "                   --gdb, nowhere)\n"
     "  --ask COMMAND    no gdb: print what QEMU's monitor answers there, and end; as\n"
     "                   often as you like: 'last-write ADDRESS', 'who ADDRESS',\n"
     "                   when, 'goto MOMENT', 'info registers'\n"
+    "  --snapshots SIZE   memory to take, at most, to go back fast, besides a copy\n"
+    "                   of the guest's (default: 1G)\n"
     "  --qmp SOCK       QEMU answers QMP on this socket\n"
     "  --help           show this text\n"
     "\n"
@@ -129,6 +134,9 @@ static const char *check_options(const Debug *debug)
     if (debug->port && !is_number(debug->port, UINT16_MAX, &port)) {
         return "--port is a number, at most 65535";
     }
+    if (debug->snapshots && !parse_size(debug->snapshots)) {
+        return "--snapshots: a size, such as 500M";
+    }
     if ((debug->socket && !*debug->socket) || (debug->console && !*debug->console) ||
         (debug->qmp && !*debug->qmp)) {
         return "--socket, --console and --qmp need a path";
@@ -164,6 +172,7 @@ static bool parse_arguments(Debug *debug, int argc, char **argv, int *status)
         { "vmlinux", 0, 0, G_OPTION_ARG_FILENAME, &debug->vmlinux, NULL, NULL },
         { "console", 0, 0, G_OPTION_ARG_FILENAME, &debug->console, NULL, NULL },
         { "qmp", 0, 0, G_OPTION_ARG_FILENAME, &debug->qmp, NULL, NULL },
+        { "snapshots", 0, 0, G_OPTION_ARG_STRING, &debug->snapshots, NULL, NULL },
         { "ask", 0, 0, G_OPTION_ARG_STRING_ARRAY, &debug->ask, NULL, NULL },
         G_OPTION_ENTRY_NULL
     };
@@ -214,7 +223,8 @@ static bool prepare(Debug *debug, GdbAddress *address, GError **error)
     }
     if (debug->with_gdb) {
         debug->gdb = gdb_find(debug->gdb_given, error);
-        return debug->gdb && gdb_address_private(address, error);
+        return debug->gdb && gdb_address_private(address, error) &&
+               gdb_address_add_commands(address, error);
     }
     if (debug->ask) {
         return gdb_address_private(address, error);
@@ -255,6 +265,9 @@ static char *task_arguments(const Debug *debug, GError **error)
     json_open(&arguments, NULL, '{');
     if (debug->at) {
         json_string(&arguments, "at", debug->at);
+    }
+    if (debug->snapshots) {
+        json_u64(&arguments, "snapshot-memory", parse_size(debug->snapshots));
     }
     if (!emulator_put_path(&arguments, "directory", debug->directory, error)) {
         return NULL;
@@ -344,7 +357,7 @@ static Gdb *start_gdb(const Debug *debug, const GdbAddress *address, Emulator *e
     g_autoptr(GStrvBuilder) builder = g_strv_builder_new();
     g_auto(GStrv) command = NULL;
 
-    g_strv_builder_add_many(builder, debug->gdb, "-ex", connect, NULL);
+    g_strv_builder_add_many(builder, debug->gdb, "-x", address->commands, "-ex", connect, NULL);
     if (vmlinux) {
         g_strv_builder_add(builder, vmlinux);
     }

@@ -13,11 +13,14 @@
 #include "replay/debugger.h"
 #include "replay/questions.h"
 
+#define SNAPSHOT_MEMORY (UINT64_C(1) << 30)
 #define LINE (UINT64_C(1) << SPHERE_LINE_SHIFT)
 
-void qmp_recorder_debug(const char *directory, const char *at, Error **errp)
+void qmp_recorder_debug(const char *directory, const char *at, bool has_snapshot_memory,
+                        uint64_t snapshot_memory, Error **errp)
 {
-    debugger_open(directory, at ?: "start", errp);
+    debugger_open(directory, at ?: "start",
+                  has_snapshot_memory ? snapshot_memory : SNAPSHOT_MEMORY, errp);
 }
 
 static bool is_debugging(Error **errp)

@@ -100,6 +100,50 @@ bool gdb_address_private(GdbAddress *address, GError **error)
     return gdb_address_socket(address, path, error);
 }
 
+/* gdb does not notice what `monitor` commands do; and this way they take its expressions. */
+static const char commands[] =
+    "define goto\n"
+    "  if $argc == 2\n"
+    "    monitor goto $arg0 $arg1\n"
+    "  else\n"
+    "    monitor goto $arg0\n"
+    "  end\n"
+    "  maintenance flush register-cache\n"
+    "  maintenance flush dcache\n"
+    "  frame\n"
+    "end\n"
+    "document goto\n"
+    "Go to a moment of the recording: a number, start, end, or checkpoint N.\n"
+    "end\n"
+    "define when\n"
+    "  monitor when\n"
+    "end\n"
+    "document when\n"
+    "The moment of the recording, to come back there with goto.\n"
+    "end\n"
+    "define last-write\n"
+    "  if $argc == 2\n"
+    "    eval \"monitor last-write %lu %d\", (unsigned long)($arg0), $arg1\n"
+    "  else\n"
+    "    eval \"monitor last-write %lu\", (unsigned long)($arg0)\n"
+    "  end\n"
+    "end\n"
+    "document last-write\n"
+    "Who wrote to an address last, before now: last-write &variable [SIZE]\n"
+    "end\n"
+    "define who\n"
+    "  eval \"monitor who %lu\", (unsigned long)($arg0)\n"
+    "end\n"
+    "document who\n"
+    "Who accesses the 64 bytes around an address, around now: who &variable\n"
+    "end\n";
+
+bool gdb_address_add_commands(GdbAddress *address, GError **error)
+{
+    address->commands = g_build_filename(address->directory, "commands", NULL);
+    return g_file_set_contents(address->commands, commands, -1, error);
+}
+
 void gdb_address_close(GdbAddress *address)
 {
     if (address->fd >= 0) {
@@ -118,10 +162,14 @@ void gdb_address_clear(GdbAddress *address)
         info.st_ino == address->inode) {
         unlink(address->path);
     }
+    if (address->commands) {
+        unlink(address->commands);
+    }
     if (address->directory) {
         rmdir(address->directory);
     }
     g_free(address->path);
+    g_free(address->commands);
     g_free(address->directory);
     g_free(address->remote);
 }

@@ -23,6 +23,7 @@ typedef struct GdbAddress {
     dev_t device;               /* of that */
     ino_t inode;
     char *directory;            /* made for it alone; NULL: not */
+    char *commands;             /* a file of gdb's in there; NULL: none */
 } GdbAddress;
 
 #define GDB_ADDRESS_NONE { .fd = -1 }
@@ -31,6 +32,9 @@ typedef struct GdbAddress {
 bool gdb_address_port(GdbAddress *address, uint16_t port, GError **error);
 bool gdb_address_socket(GdbAddress *address, const char *path, GError **error);
 bool gdb_address_private(GdbAddress *address, GError **error);
+
+/* Some commands for a gdb at a private one; gone with it. */
+bool gdb_address_add_commands(GdbAddress *address, GError **error);
 
 /* The rest is QEMU's; only the path remains to be removed. */
 void gdb_address_close(GdbAddress *address);

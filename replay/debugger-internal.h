@@ -47,6 +47,7 @@ typedef struct Debugger {
     char *directory;            /* NULL: not active */
     Manifest *manifest;
     unsigned checkpoint;        /* of the first snapshot */
+    uint64_t snapshot_bytes;    /* that all of them may take */
     TotalOrder *order;          /* where it stands, or where the leg leads */
     uint64_t now;
     uint64_t first, last;       /* moments */

@@ -223,7 +223,7 @@ static bool find_bounds(Error **errp)
     return true;
 }
 
-bool debugger_open(const char *directory, const char *at, Error **errp)
+bool debugger_open(const char *directory, const char *at, uint64_t snapshot_bytes, Error **errp)
 {
     g_autoptr(GError) error = NULL;
     uint64_t moment;
@@ -247,6 +247,7 @@ bool debugger_open(const char *directory, const char *at, Error **errp)
         return false;
     }
     debugger.directory = g_strdup(directory);
+    debugger.snapshot_bytes = snapshot_bytes;
     if (!find_bounds(errp) || !parse_moment(at, &moment, errp) ||
         !debugger_begin_at(total_order_checkpoint(directory, debugger.manifest, moment), errp) ||
         !debugger_goto(at, errp)) {

@@ -38,7 +38,6 @@
 #define FIRST_WINDOW (SHORT_LEG / 16)
 /* How far one can go without another snapshot. */
 #define SNAPSHOT_DISTANCE (SHORT_LEG / 4)
-#define SNAPSHOT_BUDGET (UINT64_C(1) << 30)
 
 Debugger debugger;
 
@@ -124,7 +123,7 @@ bool debugger_begin_at(unsigned checkpoint, Error **errp)
     }
     debugger.checkpoint = checkpoint;
     stand_at(order);
-    snapshots_begin(order, SNAPSHOT_BUDGET);
+    snapshots_begin(order, debugger.snapshot_bytes);
     return true;
 }
 

@@ -15,8 +15,11 @@
 #include "qapi/qapi-types-recorder.h"
 #include "replay/total-order.h"
 
-/* Replaces what the machine is and does, which must be paused.  @at as for debugger_goto(). */
-bool debugger_open(const char *directory, const char *at, Error **errp);
+/*
+ * Replaces what the machine is and does, which must be paused.  @at as for debugger_goto(); snapshots
+ * take as many bytes, at most.
+ */
+bool debugger_open(const char *directory, const char *at, uint64_t snapshot_bytes, Error **errp);
 
 bool debugger_active(void);
 /* Is it on its way? */

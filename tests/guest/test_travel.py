@@ -15,7 +15,7 @@ from gdb import Gdb, symbols
 from harness import Qmp, check, info, one_line, run, test, test_each
 from recording import (REPRISE, TOP, console, end, main, place, record, start, stock_command,
                        wait_for_console)
-from travel import QMP_SOCKET, Excursions, judge, met_an_end, travel
+from travel import QMP_SOCKET, TRAVEL_S, Excursions, judge, met_an_end, travel
 
 MEM_MIB = 128
 EXCURSIONS = 15
@@ -53,6 +53,15 @@ def excursions_come_to_where_a_plain_replay_is(smp):
         for _ in range(EXCURSIONS):
             excursions.go()
     judge(directory, excursions.seen)
+
+
+@test
+def snapshots_may_have_little_memory():
+    with travel(recorded(), "--snapshots", "1M") as session:
+        excursions = Excursions(session, seed=9)
+        for _ in range(FEW):
+            excursions.go()
+    judge(recorded(), excursions.seen)
 
 
 @test
@@ -518,6 +527,23 @@ def a_second_debugger_is_told_so_and_does_not_disturb_the_first():
             check(session.moment() == 9000, session.when())
         session.reconnect()
         check(session.moment() == 9000, session.when())
+
+
+@test
+def our_gdb_has_commands_of_its_own():
+    """They take its expressions, and it notices that it is elsewhere."""
+    commands = ["when", "goto 9000", "when", "p $pc", "goto end", "goto checkpoint 0", "p $pc",
+                "goto nowhere", "last-write $pc", "last-write $pc 4", "who $pc"]
+    done = run(REPRISE, "debug", recorded(), "--gdb", "--", "-q", "-nx", "-batch", "-iex",
+               "set architecture aarch64", *(word for command in commands
+                                             for word in ("-ex", command)), timeout=TRAVEL_S)
+    said = done.stdout + done.stderr
+    check(re.findall(r"^(?:\.+\s+)?moment (\d+) of", said, re.M)[:3] == ["0", "9000", "9000"], said)
+    at_9000, at_start = re.findall(r"^\$\d+ = \(void \(\*\)\(\)\) (0x\w+)", said, re.M)
+    check(at_start == "0x40000000" != at_9000, said)
+    check(re.search(rf"#0 +{at_9000.replace('0x', '0x0*')} in ", said), said)
+    check("'nowhere' is no moment" in said, said)
+    check(said.count("nobody has written there") == 2 and "-- now, at moment 0" in said, said)
 
 
 # --- other recordings -----------------------------------------------------------------------------

@@ -117,6 +117,7 @@ def usage_errors_are_one_line_and_status_2():
                        (["x", "--gdb", "--port", "1"], "--gdb"),
                        (["x", "--gdb=y", "--socket", "z"], "--gdb"),
                        (["x", "--vmlinux", "y"], "--gdb"),
+                       (["x", "--snapshots", "much"], "a size"),
                        (["x", "--at", ""], "--at is"), (["x", "--at", "-1"], "not '-1'"),
                        (["x", "--at", "1x"], "not '1x'"), (["x", "--at", "middle"], "not 'middle'"),
                        (["x", "--at", "0x10"], "not '0x10'"),
@@ -463,9 +464,10 @@ def gdb_is_started_and_its_status_is_ours():
             check(done.stdout == "gdb: connected\ngdb: answer\n" and done.stderr == "", done)
         check(told("gdb")["blocked"] == [], told("gdb"))
         arguments = told("gdb")["arguments"]
-        check(arguments[0] == "-ex" and arguments[2:] == ["do", "hello", "7"], arguments)
-        path = arguments[1].removeprefix("target remote ")
-        check(path.startswith(TEMPORARY), path)
+        check(arguments[0] == "-x" and arguments[2] == "-ex" and
+              arguments[4:] == ["do", "hello", "7"], arguments)
+        for path in (arguments[1], arguments[3].removeprefix("target remote ")):
+            check(path.startswith(TEMPORARY) and not os.path.exists(os.path.dirname(path)), path)
         check("-accel tcg,thread=multi" in " ".join(told("command")), told("command"))
 
 
@@ -476,7 +478,7 @@ def gdb_gets_the_kernel_and_arguments():
         with open(vmlinux, "w"):
             pass
         with_gdb("-q", "do", "0", options=("--vmlinux", os.path.relpath(vmlinux)))
-        check(told("gdb")["arguments"][2:] == [vmlinux, "-q", "do", "0"], told("gdb"))
+        check(told("gdb")["arguments"][4:] == [vmlinux, "-q", "do", "0"], told("gdb"))
 
 
 @test
