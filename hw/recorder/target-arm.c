@@ -75,7 +75,10 @@ void HELPER(recorder_user_access)(CPUARMState *env)
 
     if (recorder_active() && cpu->recorder->user_tables != env->cp15.ttbr0_el[1]) {
         cpu->recorder->user_tables = env->cp15.ttbr0_el[1];
-        tlb_flush_by_mmuidx(cpu, ARMMMUIdxBit_E10_0);
+        /* Nothing is there if all was dropped with the ASID; but the lookup of TBs would suffer. */
+        if (cpu->neg.tlb.c.dirty & ARMMMUIdxBit_E10_0) {
+            tlb_flush_by_mmuidx(cpu, ARMMMUIdxBit_E10_0);
+        }
     }
 }
 
