@@ -21,6 +21,7 @@
 
 #include "hw/recorder/copies.h"
 #include "hw/recorder/directory.h"
+#include "hw/recorder/large-table.h"
 #include "hw/recorder/order.h"
 #include "hw/recorder/policy.h"
 #include "hw/recorder/sphere-internal.h"
@@ -30,7 +31,18 @@
 #define LINGER_US 4
 /* How long to spin before one sleeps. */
 #define SPIN_US 5
+
 /* --- the sphere ------------------------------------------------------------- */
+
+static size_t pages_size(const Sphere *sphere)
+{
+    return (sphere->size >> SPHERE_PAGE_SHIFT) * sizeof(SpherePage);
+}
+
+static size_t l1_size(const Sphere *sphere)
+{
+    return sphere->size >> SPHERE_LINE_SHIFT;
+}
 
 Sphere *sphere_new(unsigned n_vcpus, const void *memory, uint64_t size, const SphereOps *ops,
                    const OrderRecorder *recorder)
@@ -43,8 +55,7 @@ Sphere *sphere_new(unsigned n_vcpus, const void *memory, uint64_t size, const Sp
     sphere->size = size;
     sphere->ops = ops;
     sphere->recorder = recorder;
-    /* Zero pages of these cost nothing until they are touched. */
-    sphere->pages = g_new0(SpherePage, size >> SPHERE_PAGE_SHIFT);
+    sphere->pages = large_table_new(pages_size(sphere));
     for (unsigned i = 0; i < sphere->n_processors; i++) {
         Processor *p = &sphere->processor[i];
 
@@ -52,7 +63,7 @@ Sphere *sphere_new(unsigned n_vcpus, const void *memory, uint64_t size, const Sp
         p->index = i;
         p->epoch = 1;
         p->order = recorder->new();
-        p->l1 = i < n_vcpus ? g_malloc0(size >> SPHERE_LINE_SHIFT) : NULL;
+        p->l1 = i < n_vcpus ? large_table_new(l1_size(sphere)) : NULL;
     }
     return sphere;
 }
@@ -67,17 +78,16 @@ void sphere_free(Sphere *sphere)
         g_free(sphere->pages[i].tables);
     }
     for (unsigned i = 0; i < sphere->n_processors; i++) {
-        g_free(sphere->processor[i].l1);
+        large_table_free(sphere->processor[i].l1, l1_size(sphere));
         sphere->recorder->free(sphere->processor[i].order);
     }
-    g_free(sphere->pages);
+    large_table_free(sphere->pages, pages_size(sphere));
     g_free(sphere);
 }
 
 uint64_t sphere_memory(const Sphere *sphere)
 {
-    return (sphere->size >> SPHERE_PAGE_SHIFT) * sizeof(SpherePage) +
-           (sphere->n_processors - 1) * (sphere->size >> SPHERE_LINE_SHIFT) +
+    return pages_size(sphere) + (sphere->n_processors - 1) * l1_size(sphere) +
            __atomic_load_n(&sphere->lines_bytes, __ATOMIC_RELAXED);
 }
 

@@ -42,6 +42,7 @@
 #include "tcg/tcg.h"
 
 #include "hw/recorder/access.h"
+#include "hw/recorder/large-table.h"
 #include "hw/recorder/recorder.h"
 #include "hw/recorder/recorder-internal.h"
 
@@ -60,7 +61,7 @@ typedef struct Table {
 /* What a vCPU knows of the tables that its translations were made from. */
 typedef struct RecorderTables {
     GArray *pages;              /* which of these are in use */
-    Table table[];              /* one for each page of main RAM */
+    Table *table;               /* one for each page of main RAM */
 } RecorderTables;
 
 RecorderRam recorder_ram;
@@ -76,16 +77,17 @@ void recorder_tables_start(void)
 
 RecorderTables *recorder_tables_new(void)
 {
-    RecorderTables *tables = g_malloc0(sizeof(*tables) +
-                                       recorder_ram.size / PAGE * sizeof(tables->table[0]));
+    RecorderTables *tables = g_new(RecorderTables, 1);
 
     tables->pages = g_array_new(false, false, sizeof(uint32_t));
+    tables->table = large_table_new(recorder_ram.size / PAGE * sizeof(Table));
     return tables;
 }
 
 void recorder_tables_free(RecorderTables *tables)
 {
     if (tables) {
+        large_table_free(tables->table, recorder_ram.size / PAGE * sizeof(Table));
         g_array_unref(tables->pages);
         g_free(tables);
     }
