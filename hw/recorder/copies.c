@@ -205,6 +205,28 @@ void copies_protect(Processor *p, SpherePage *page)
     }
 }
 
+/*
+ * In a new epoch, most of the tables are those of the last one: read, and none of its stores goes
+ * unseen there.  Then there is nothing to ask for.
+ */
+bool copies_enter_again(Processor *p, SpherePage *page, uint64_t lines)
+{
+    const uint64_t may_write = L1_WRITE * UINT64_C(0x0101010101010101);
+    const uint8_t *l1 = p->l1 + (sphere_page_offset(p->sphere, page) >> SPHERE_LINE_SHIFT);
+    uint64_t word, all = 0;
+
+    for (unsigned i = 0; i < SPHERE_PAGE_LINES; i += sizeof(word)) {
+        memcpy(&word, l1 + i, sizeof(word));
+        all |= word;
+    }
+    if (!page->protected || !page->tables || !(l1[__builtin_ctzll(lines)] & L1_READ) ||
+        (all & may_write && SPHERE_RULE(PROTECT))) {
+        return false;
+    }
+    page->tables[p->index].epoch = p->epoch;
+    return true;
+}
+
 void copies_granted(Processor *p, SpherePage *page)
 {
     if (p->request.access == SPHERE_WRITE) {

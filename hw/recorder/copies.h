@@ -23,5 +23,7 @@ void copies_keep_in_hand(Processor *p, SpherePage *page);
 void copies_granted(Processor *p, SpherePage *page);
 /* They have been: from now on @p keeps the copies that it asked for. */
 void copies_protect(Processor *p, SpherePage *page);
+/* Does @p keep translations made from these lines from now on, with nothing to ask for? */
+bool copies_enter_again(Processor *p, SpherePage *page, uint64_t lines);
 
 #endif

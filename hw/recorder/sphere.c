@@ -576,7 +576,7 @@ SphereAnswer sphere_enter_table(Processor *p, uint64_t offset)
     SpherePage *page = page_at(p->sphere, offset);
 
     sphere_lock(&page->lock);
-    if (copies_in_table(p, page)) {
+    if (copies_in_table(p, page) || copies_enter_again(p, page, lines_of(offset, 1))) {
         sphere_unlock(&page->lock);
         return SPHERE_GRANTED;
     }
