@@ -22,8 +22,8 @@
  * A line that is asked for again and again is given back unasked at the next boundary.  It is
  * wanted the more for every request, and the less if nobody else had it meanwhile.
  */
-#define WANTED_ASKED 4
-#define WANTED_MOST 16
+#define WANTED_ASKED 8
+#define WANTED_MOST 32
 
 /* --- how often lines of a page are asked for ---------------------------------------- */
 

@@ -17,9 +17,18 @@
 
 #define SPHERE_LOCK_SPINS 200
 
+/* For short times: read at every miss, and while one spins. */
 static inline int64_t sphere_now_us(void)
 {
+#if defined(__aarch64__)
+    uint64_t now, per_second;
+
+    __asm__ volatile("mrs %0, cntvct_el0" : "=r"(now));
+    __asm__("mrs %0, cntfrq_el0" : "=r"(per_second));
+    return now / (per_second / 1000000);
+#else
     return g_get_monotonic_time();
+#endif
 }
 
 static inline void sphere_relax(void)
