@@ -36,6 +36,8 @@
 #define LEG_FACTOR 4
 /* FORWARD: often the next hit is near; each window is twice as long as the one before it. */
 #define FIRST_WINDOW (SHORT_LEG / 16)
+/* As far as gdb 13 looks for the end of a sequence of exclusives, in instructions. */
+#define EXCLUSIVES 16
 /* How far one can go without another snapshot. */
 #define SNAPSHOT_DISTANCE (SHORT_LEG / 4)
 
@@ -361,10 +363,47 @@ void debugger_plan_step(CPUState *cpu, bool backwards)
     plan_next_step();
 }
 
+/* One of several goes on, and no other may stop it: mostly, gdb steps over a breakpoint that way. */
+static bool goes_alone(void)
+{
+    return debugger.alone && debugger.manifest->n_vcpus > 1;
+}
+
+/*
+ * From a load-exclusive gdb lets its thread go on to a breakpoint behind the store.  It takes
+ * load-acquires for those, too, and then the thread may never come there, but to the end of the
+ * recording, and past every hit of others.  So it stops when it has made as many steps.
+ */
+static bool plan_exclusives(void)
+{
+    Plan *plan = &debugger.plan;
+    CPUState *cpu = debugger.alone;
+    vaddr pc = cpu->cc->get_pc(cpu);
+    g_autoptr(TotalOrder) order = total_order_copy(debugger.order);
+    CPUBreakpoint *bp;
+    bool found = false;
+
+    QTAILQ_FOREACH(bp, &cpu->breakpoints, entry) {
+        found |= bp->flags & BP_GDB && (bp->pc - pc) / 4 - 1 < EXCLUSIVES;
+    }
+    if (!found || !total_order_find(order, cpu->cpu_index, recorder_position(cpu) + EXCLUSIVES,
+                                    &plan->target, NULL)) {
+        return false;
+    }
+    plan->cpu = cpu;
+    plan->backwards = plan->is_silent = false;
+    plan->going = FORWARD;
+    plan->reason = STOP_STEPPED;
+    return true;
+}
+
 void debugger_plan_continue(bool backwards)
 {
     Plan *plan = &debugger.plan;
 
+    if (!backwards && goes_alone() && plan_exclusives()) {
+        return;
+    }
     plan->cpu = debugger.shown.cpu ?: first_cpu;
     plan->backwards = backwards;
     plan->going = backwards ? BACKWARD : FORWARD;
@@ -467,6 +506,10 @@ static void stop(void)
     Plan *plan = &debugger.plan;
 
     debugger.history = plan->reason == STOP_BEGIN ? "begin" : plan->reason == STOP_END ? "end" : NULL;
+    if (goes_alone()) {
+        /* gdb 13 hangs if it meets an end while it steps over a breakpoint.  It will ask again. */
+        debugger.history = NULL;
+    }
     if (plan->cpu) {
         gdb_set_stop_cpu(plan->cpu);
         show_hit();

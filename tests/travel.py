@@ -209,7 +209,7 @@ class Excursions:
         self._choose_thread()
         pc = self.gdb.value("$pc")
         if pc == 0:
-            # It is off.  gdb before 16 hangs if a thread that stands at a breakpoint has no step.
+            # It is off.  Backwards, gdb before 16 hangs if a thread at a breakpoint has no step.
             return
         self._goto(self.session.moment() + self.random.randrange(-NEAR, NEAR))
         self._command(f"{self.random.choice(['break', 'hbreak'])} *{pc:#x}")

@@ -546,6 +546,42 @@ def our_gdb_has_commands_of_its_own():
     check(said.count("nobody has written there") == 2 and "-- now, at moment 0" in said, said)
 
 
+@test
+def a_step_over_a_breakpoint_that_meets_the_end_leaves_gdb_well():
+    with travel(recorded()) as session:
+        gdb = session.gdb
+        for thread in (1, 2):
+            session.goto("end")
+            gdb.command(f"thread {thread}")
+            gdb.command("hbreak *$pc")
+            check(met_an_end(gdb.go("continue", TRAVEL_S)), "at the end")
+            gdb.command("delete")
+            session.goto(9000)
+            gdb.go("stepi")
+            check(session.moment() == 9001, session.when())
+
+
+@test
+def gdb_that_takes_a_load_for_exclusive_does_not_lose_hits():
+    """A thread that stands at an ldar with a breakpoint goes on alone, says gdb, to behind a store."""
+    vmlinux = symbols()
+    with travel(recorded(4), "--at", "checkpoint 1", vmlinux=vmlinux) as session:
+        gdb = session.gdb
+        code = gdb.command("disassemble queued_spin_lock_slowpath")
+        load = re.search(r"(0xf\w+) <\+\d+>:\tldar\t", code)
+        check(load, code)
+        gdb.command(f"hbreak *{load.group(1)}")
+        gdb.command("hbreak *scheduler_tick")
+        stop = gdb.go("continue", TRAVEL_S)
+        while stop.pc != int(load.group(1), 16):
+            check(not met_an_end(stop), "nobody ever waited for a lock")
+            stop = gdb.go("continue", TRAVEL_S)
+        first = session.moment()
+        stop = gdb.go("continue", TRAVEL_S)
+        check(stop.reason == "breakpoint-hit", stop)
+        check(session.moment() - first < 50_000_000, f"from {first} to {session.when()}: {stop}")
+
+
 # --- other recordings -----------------------------------------------------------------------------
 
 @test
