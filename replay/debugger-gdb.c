@@ -17,6 +17,8 @@
 
 /* gdb has asked if it is alive, which may be to list it; then its user looks at the other still. */
 static CPUState *asked_for, *looked_at_before;
+/* Backwards, only this one goes; NULL: all do, and a step is one of who is looked at. */
+static CPUState *alone_back;
 
 bool gdb_travels(void)
 {
@@ -45,14 +47,22 @@ bool gdb_travel(CPUState *cpu, char how)
     case 'o':
         debugger_go_alone(cpu);
         return true;
+    case 'H':
+        alone_back = cpu;
+        return true;
     case 's':
         debugger_plan_step(cpu, false);
         break;
     case 'S':
-        debugger_plan_step(debugger_looks_at(), true);
+        debugger_go_alone(alone_back);
+        debugger_plan_step(alone_back ?: debugger_looks_at(), true);
+        break;
+    case 'C':
+        debugger_go_alone(alone_back);
+        debugger_plan_continue(true);
         break;
     default:
-        debugger_plan_continue(how == 'C');
+        debugger_plan_continue(false);
         break;
     }
     vm_start();
@@ -124,6 +134,7 @@ void gdb_travel_attached(Chardev *chr)
 {
     SocketChardev *socket = (SocketChardev *)object_dynamic_cast(OBJECT(chr), TYPE_CHARDEV_SOCKET);
 
+    alone_back = NULL;
     if (debugger_active() && socket && socket->listener) {
         qio_net_listener_set_client_func_full(socket->listener, meet_another, NULL, NULL,
                                               chr->gcontext);

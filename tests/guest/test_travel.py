@@ -12,7 +12,7 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
 import debugging
 from gdb import Gdb, symbols
-from harness import Qmp, check, info, one_line, run, test, test_each
+from harness import Qmp, check, emulator_of, info, one_line, run, test, test_each
 from recording import (REPRISE, TOP, console, end, main, place, record, start, stock_command,
                        wait_for_console)
 from travel import QMP_SOCKET, TRAVEL_S, Excursions, judge, met_an_end, travel
@@ -444,7 +444,7 @@ def nothing_can_be_written():
     with travel(recorded()) as session:
         session.goto((session.first + session.last) // 2)
         before = session.digests()
-        for command in ("set $x0 = 5", "set $pc = 0"):
+        for command in ("set $x0 = $x0 + 5", "set $pc = 0"):
             said = session.gdb.refusal(command)
             check("this is a replay: nothing can be written" in said, said)
         # Of memory, gdb has its own words.
@@ -562,6 +562,28 @@ def a_step_over_a_breakpoint_that_meets_the_end_leaves_gdb_well():
 
 
 @test
+def backwards_it_is_the_thread_that_gdb_wants_to_step():
+    """Off a breakpoint where another stands than the one that is looked at: gdb dies if that stops."""
+    with travel(recorded(), "--at", "checkpoint 1", vmlinux=symbols()) as session:
+        gdb = session.gdb
+        gdb.command("rwatch jiffies_64")
+        for command in ("continue", "continue", "reverse-continue"):
+            stop = gdb.go(command, TRAVEL_S)
+        gdb.command("delete")
+        gdb.command(f"thread {3 - stop.thread}")
+        gdb.command(f"hbreak *{stop.pc:#x}")
+        before = session.moment()
+        back = gdb.go("reverse-continue", TRAVEL_S)
+        check(back.pc == stop.pc or met_an_end(back), back)
+        check(session.moment() < before, session.when())
+        gdb.command("delete")
+        gdb.command(f"thread {stop.thread}")
+        gdb.go("reverse-stepi")
+        gdb.command(f"thread {3 - stop.thread}")
+        check(gdb.go("reverse-stepi").thread == 3 - stop.thread, "not the one that is looked at")
+
+
+@test
 def gdb_that_takes_a_load_for_exclusive_does_not_lose_hits():
     """A thread that stands at an ldar with a breakpoint goes on alone, says gdb, to behind a store."""
     vmlinux = symbols()
@@ -590,8 +612,9 @@ def a_recording_that_was_cut_off_has_a_past_too():
     process = start("record", "-o", directory, "--checkpoint-interval", "0.6", "--", *stock_command(
         "racey -t 2 -n 20000; forkstorm -t 2 -n 1000", smp=2, boot=("--mem", str(MEM_MIB))))
     wait_for_console(b"racey: ", process)
-    process.send_signal(signal.SIGKILL)
-    end(process, -signal.SIGKILL)
+    os.kill(emulator_of(process), signal.SIGKILL)
+    end(process, 1)
+    check(not info(directory)["complete"], info(directory))
     with travel(directory, "--at", "end") as session:
         check(session.moment() == session.last, session.when())
         excursions = Excursions(session, seed=3)
