@@ -219,8 +219,9 @@ bool total_order_next(TotalOrder *order, uint64_t most, Run *run, GError **error
             stream->reached = run->to;
             return true;
         }
-        if (stream->reached >= goal->to || (!stream->has_wait && order->n_goals == 1)) {
-            order->n_goals--;           /* or its log has ended */
+        if (stream->reached >= goal->to ||
+            (!stream->has_wait && goal->stream == order->n_streams - 1 && order->n_goals == 1)) {
+            order->n_goals--;           /* or the log of DMA has ended */
         } else if (!stream->has_wait) {
             g_set_error(&failure, TOTAL_ORDER_ERROR, TOTAL_ORDER_ERROR_NONE,
                         "%s: ends before step %" G_GUINT64_FORMAT ", which is waited for; if it is "
