@@ -114,19 +114,26 @@ static bool read_stream(Arcs *arcs, const char *directory, unsigned n_vcpus, uns
                         Position *reached, bool *whole, GError **error)
 {
     g_autoptr(LogReader) reader = log_reader_open(directory, n_vcpus, stream, LOG_ORDER, error);
-    LogReaderResult result = LOG_READER_BAD;
+    LogReaderResult result;
     LogEvent event;
 
-    if (reader) {
-        log_reader_dropped(reader, reached);
+    if (!reader) {
+        return false;
     }
-    while (reader && (result = log_reader_next(reader, &event, error)) == LOG_READER_EVENT) {
+    if (log_reader_being_written(reader)) {
+        g_set_error(error, G_FILE_ERROR, G_FILE_ERROR_AGAIN,
+                    "%s is being written: wait until its recorder has ended",
+                    log_reader_path(reader));
+        return false;
+    }
+    log_reader_dropped(reader, reached);
+    while ((result = log_reader_next(reader, &event, error)) == LOG_READER_EVENT) {
         *reached = event.position + log_event_is_step(event.kind);
         if (event.kind == LOG_EVENT_WAIT) {
             arcs_add(arcs, stream, event.position, event.value[0], event.value[1]);
         }
     }
-    *whole = reader && !log_reader_cut_off(reader);
+    *whole = !log_reader_cut_off(reader);
     return result == LOG_READER_END;
 }
 

@@ -8,6 +8,9 @@
  * and everything that two places say is compared.  A file that ends early, on the
  * other hand, is what remains of a recording that was killed, and no error.
  */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE             /* F_SETLEASE */
+#endif
 #include <errno.h>
 #include <fcntl.h>
 #include <lz4.h>
@@ -499,6 +502,21 @@ LogReader *log_reader_copy(const LogReader *reader, LogEvent *last)
 size_t log_reader_size(const LogReader *reader)
 {
     return sizeof(*reader) + (reader->cursor.end - reader->cursor.start);
+}
+
+bool log_file_being_written(int fd)
+{
+    bool is_leased = fcntl(fd, F_SETLEASE, F_RDLCK) == 0;
+
+    if (is_leased) {
+        fcntl(fd, F_SETLEASE, F_UNLCK);
+    }
+    return !is_leased && errno == EAGAIN;
+}
+
+bool log_reader_being_written(const LogReader *reader)
+{
+    return log_file_being_written(reader->file->fd);
 }
 
 static void close_file(gpointer data)

@@ -81,6 +81,13 @@ const LogTotals *log_reader_totals(const LogReader *reader);
 bool log_totals_read(const char *directory, unsigned n_vcpus, unsigned stream,
                      LogSubstream substream, LogTotals *totals, GError **error);
 
+/*
+ * A recorder has its logs open for writing, and then nobody gets a lease; where there are no
+ * leases, one has to know.
+ */
+bool log_file_being_written(int fd);
+bool log_reader_being_written(const LogReader *reader);
+
 /* How many vCPUs the logs in @directory are of, by vCPU 0's; 0 and @error if there are none. */
 unsigned log_directory_n_vcpus(const char *directory, GError **error);
 

@@ -13,9 +13,6 @@
  * The order in which it is done: what will be cut is copied, then the manifest tells the
  * new end, then files are cut.  At no moment is something lost, or replayed that is not there.
  */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE             /* F_SETLEASE */
-#endif
 #include "repair.h"
 
 #include <errno.h>
@@ -28,6 +25,7 @@
 #include "cut.h"
 #include "hw/recorder/log-block.h"
 #include "hw/recorder/write-all.h"
+#include "log-reader.h"
 #include "verify.h"
 
 G_DEFINE_QUARK(repair-error-quark, repair_error)
@@ -59,34 +57,21 @@ static bool io_error(GError **error, const char *verb, const char *path)
 
 /* --- the plan ------------------------------------------------------------------- */
 
-/*
- * A recorder would go on behind the cut.  It has its files open for writing, and then
- * nobody gets a lease; where there are no leases, one has to know.
- */
-static bool check_not_busy(int fd, const char *path, GError **error)
-{
-    if (fcntl(fd, F_SETLEASE, F_RDLCK) == 0) {
-        fcntl(fd, F_SETLEASE, F_UNLCK);
-    } else if (errno == EAGAIN) {
-        g_set_error(error, REPAIR_ERROR, REPAIR_ERROR_BUSY,
-                    "%s is being written: stop the recorder first", path);
-        return false;
-    }
-    return true;
-}
-
-/* A hostile recording may have a link to another one there. */
+/* A recorder would go on behind the cut.  A hostile recording may have a link to another one there. */
 static bool look_at_file(const char *path, uint64_t *size, GError **error)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
     struct stat st;
-    bool ok;
+    bool ok = false;
 
     if (fd < 0 || fstat(fd, &st) < 0) {
-        ok = io_error(error, "open", path);
+        io_error(error, "open", path);
+    } else if (log_file_being_written(fd)) {
+        g_set_error(error, REPAIR_ERROR, REPAIR_ERROR_BUSY,
+                    "%s is being written: stop the recorder first", path);
     } else {
         *size = st.st_size;
-        ok = check_not_busy(fd, path, error);
+        ok = true;
     }
     if (fd >= 0) {
         close(fd);

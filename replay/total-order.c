@@ -224,8 +224,8 @@ bool total_order_next(TotalOrder *order, uint64_t most, Run *run, GError **error
             order->n_goals--;           /* or the log of DMA has ended */
         } else if (!stream->has_wait) {
             g_set_error(&failure, TOTAL_ORDER_ERROR, TOTAL_ORDER_ERROR_NONE,
-                        "%s: ends before step %" G_GUINT64_FORMAT ", which is waited for; if it is "
-                        "being recorded still, try again", log_reader_path(stream->log), goal->to);
+                        "%s: ends before step %" G_GUINT64_FORMAT ", which is waited for",
+                        log_reader_path(stream->log), goal->to);
             break;
         } else if (!wait_for(order, stream, &failure)) {
             break;

@@ -25,7 +25,7 @@ static inline int64_t sphere_now_us(void)
 
     __asm__ volatile("mrs %0, cntvct_el0" : "=r"(now));
     __asm__("mrs %0, cntfrq_el0" : "=r"(per_second));
-    return now / (per_second / 1000000);
+    return now / MAX(per_second / 1000000, 1);     /* some firmware leaves it at 0 */
 #else
     return g_get_monotonic_time();
 #endif

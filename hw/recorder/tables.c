@@ -75,19 +75,24 @@ void recorder_tables_start(void)
     recorder_ram.size = memory_region_size(ram);
 }
 
+static size_t table_size(void)
+{
+    return recorder_ram.size / PAGE * sizeof(Table);
+}
+
 RecorderTables *recorder_tables_new(void)
 {
     RecorderTables *tables = g_new(RecorderTables, 1);
 
     tables->pages = g_array_new(false, false, sizeof(uint32_t));
-    tables->table = large_table_new(recorder_ram.size / PAGE * sizeof(Table));
+    tables->table = large_table_new(table_size());
     return tables;
 }
 
 void recorder_tables_free(RecorderTables *tables)
 {
     if (tables) {
-        large_table_free(tables->table, recorder_ram.size / PAGE * sizeof(Table));
+        large_table_free(tables->table, table_size());
         g_array_unref(tables->pages);
         g_free(tables);
     }

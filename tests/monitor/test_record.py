@@ -215,6 +215,19 @@ def a_reset_ends_the_recording(vcpus):
     replay(os.path.join(TOP, "reset"))
 
 
+@test
+def a_recording_that_goes_on_is_not_replayed_yet():
+    """What its logs tell changes all the time, and with it where they would be cut."""
+    directory = os.path.join(TOP, "going-on")
+    with busy_guest("going-on", "--smp", "2") as (process, qmp):
+        for command in (["replay"], ["debug", "--ask", "when"]):
+            said = one_line(run(REPRISE, command[0], directory, *command[1:], status=2).stderr)
+            check("is being written: wait until its recorder has ended" in said, said)
+        qmp("quit")
+        end(process)
+    replay(directory)
+
+
 def replay_to_the_cut(directory, shown, at_least):
     """It replays; at least this much of what was shown is shown again."""
     said = info(directory)

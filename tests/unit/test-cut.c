@@ -154,6 +154,9 @@ static void check_logs(Position rests_at, Position limit, Position expected)
     wait_for_tick();
     log_stream_resume(vcpu);
     log_event(vcpu, LOG_EVENT_WAKE, 60);        /* lost */
+    g_assert_null(cut_find(directory, 1, NULL, &error));
+    g_assert_nonnull(strstr(error->message, "is being written"));
+    g_clear_error(&error);
     log_writer_free(writer);
 
     cut = cut_find(directory, 1, limit ? point : NULL, &error);

@@ -342,6 +342,26 @@ static void test_circle(void)
     g_assert_error(error, TOTAL_ORDER_ERROR, TOTAL_ORDER_ERROR_NONE);
 }
 
+/* Nor is one that waits for more than a log tells of. */
+static void test_ends_too_early(void)
+{
+    g_auto(Recording) r = { 0 };
+    g_autoptr(LogWriter) writer = begin_recording(&r);
+    g_autoptr(TotalOrder) order = NULL;
+    g_autoptr(GError) error = NULL;
+    const Position end[VCPUS] = { 100, 100, 0 };
+    Run run;
+
+    log_event(log_writer_stream(writer, DMA), LOG_EVENT_STEP, (Position)0);
+    log_event(log_writer_stream(writer, 1), LOG_EVENT_WAIT, (Position)20, (uint64_t)DMA, UINT64_C(2));
+    end_recording(&r, writer, end);
+    order = open_order(&r, 0);
+    while (total_order_next(order, UINT64_MAX, &run, &error)) {
+    }
+    g_assert_error(error, TOTAL_ORDER_ERROR, TOTAL_ORDER_ERROR_NONE);
+    g_assert_nonnull(strstr(error->message, "ends before step 2"));
+}
+
 int main(int argc, char **argv)
 {
     g_test_init(&argc, &argv, NULL);
@@ -352,5 +372,6 @@ int main(int argc, char **argv)
     g_test_add_func("/total-order/pace", test_pace);
     g_test_add_func("/total-order/outside", test_outside);
     g_test_add_func("/total-order/circle", test_circle);
+    g_test_add_func("/total-order/ends-too-early", test_ends_too_early);
     return g_test_run();
 }
