@@ -36,7 +36,8 @@ void arcs_find_cut(const Arcs *arcs, const Position *reached, const bool *whole,
 
 /*
  * The cut of a recording, one position per stream, to be freed; NULL and @error if
- * a log is bad, or somebody writes to it.  @limit: no vCPU goes further than this, whatever its log says; or NULL.
+ * a log is bad, or somebody writes to it.  @limit: no vCPU goes further than this,
+ * whatever its log says; or NULL.
  */
 Position *cut_find(const char *directory, unsigned n_vcpus, const Point *limit, GError **error);
 /* Applies @limit to what is then given to arcs_find_cut(). */

@@ -83,7 +83,7 @@ bool log_totals_read(const char *directory, unsigned n_vcpus, unsigned stream,
 
 /*
  * A recorder has its logs open for writing, and then nobody gets a lease; where there are no
- * leases, one has to know.
+ * leases, or for the file of another user, one has to know.
  */
 bool log_file_being_written(int fd);
 bool log_reader_being_written(const LogReader *reader);
