@@ -49,6 +49,7 @@ static void add_counts(RecorderCounterList ***tail, const SphereCounts *counts)
         { "misses", &counts->misses },
         { "lines that nobody else had", &counts->local },
         { "lines taken", &counts->taken },
+        { "lines taken from user mode", &counts->unasked },
         { "lines asked for", &counts->asked },
         { "granted in mid-step", &counts->lingered },
         { "leases", &counts->leases },

@@ -209,6 +209,20 @@ static void have_all_memory(CPUState *cpu)
     }
 }
 
+/*
+ * In user mode others may take what only the kernel reaches.  Left in recorder_step_slow(): the kernel
+ * is entered by exceptions alone, whose delivery is a step.
+ */
+static void tell_mode(CPUState *cpu)
+{
+    RecorderVcpu *v = cpu->recorder;
+
+    if (!v->alone && !v->processor->in_user && recorder_in_user_mode(cpu) &&
+        cpu->exception_index < 0 && recorder_position(cpu) >= v->processor->ordered) {
+        sphere_enter_user(v->processor, recorder_position(cpu));
+    }
+}
+
 void recorder_safepoint(CPUState *cpu)
 {
     RecorderVcpu *v = cpu->recorder;
@@ -223,6 +237,7 @@ void recorder_safepoint(CPUState *cpu)
         }
     }
     sphere_boundary(v->processor, recorder_position(cpu));
+    tell_mode(cpu);
     if (v->alone && v->running) {
         have_all_memory(cpu);
     }
@@ -441,6 +456,16 @@ void recorder_walk_writes_slow(CPUState *cpu, void *host, uint64_t word)
     qatomic_set((uint64_t *)host, word);
     recorder_step_slow(cpu);
     recorder_run_again(cpu);
+}
+
+void recorder_translated_slow(CPUState *cpu, int mmu_idx, const void *host)
+{
+    uint64_t offset;
+
+    if (!cpu->recorder->alone && !recorder_is_kernel_only(mmu_idx) &&
+        recorder_ram_offset(host, &offset)) {
+        sphere_open_page(cpu->recorder->processor->sphere, offset);
+    }
 }
 
 /* What is not main RAM has no L1 byte. */

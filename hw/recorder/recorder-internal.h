@@ -247,6 +247,10 @@ char *recorder_waits_for_line(const Processor *p);
 /* target-arm.c, or its stand-in for targets that cannot be recorded. */
 void recorder_registers(CPUState *cpu, Registers *registers);
 void recorder_deliver(CPUState *cpu, int exception, int level);
+/* Can it reach no more than user mode does, until an exception is delivered? */
+bool recorder_in_user_mode(CPUState *cpu);
+/* Are translations of this kind never used in user mode, nor for walks? */
+bool recorder_is_kernel_only(int mmu_idx);
 /* Where the running instruction is, of which @retaddr is the host's return address; or 0. */
 vaddr recorder_pc(CPUState *cpu, uintptr_t retaddr);
 /* Firmware turns the vCPU on, when it next leaves cpu_exec(). */

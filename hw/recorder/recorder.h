@@ -231,6 +231,16 @@ static inline void recorder_exclusive_end(CPUState *cpu)
     }
 }
 
+/* A translation is made of the page at @host. */
+void recorder_translated_slow(CPUState *cpu, int mmu_idx, const void *host);
+
+static inline void recorder_translated(CPUState *cpu, int mmu_idx, const void *host)
+{
+    if (recorder_recording()) {
+        recorder_translated_slow(cpu, mmu_idx, host);
+    }
+}
+
 /* Must accesses to @mr not be made by generated code? */
 bool recorder_hides_slow(MemoryRegion *mr);
 

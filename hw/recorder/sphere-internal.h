@@ -17,6 +17,12 @@ static inline uint64_t sphere_page_offset(const Sphere *sphere, const SpherePage
     return (uint64_t)(page - sphere->pages) << SPHERE_PAGE_SHIFT;
 }
 
+static inline SpherePage *sphere_page_at(Sphere *sphere, uint64_t offset)
+{
+    g_assert(offset < sphere->size);
+    return &sphere->pages[offset >> SPHERE_PAGE_SHIFT];
+}
+
 /* The page is locked.  A page with copies has no write bits. */
 void sphere_set_l1(Processor *processor, const SpherePage *page, unsigned line, uint8_t byte);
 

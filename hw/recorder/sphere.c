@@ -14,7 +14,7 @@
  * waits only for processors that run, and one that waits for a reservation has
  * none.
  *
- * What a page's copies add to that is in copies.c; how much to ask for, and what is
+ * What a page's copies add to that is in copies.c, what user mode does in user-mode.c; how much to ask for, and what is
  * kept or given back, is decided in policy.c; who records the order is told through order.h.
  */
 #include <string.h>
@@ -26,6 +26,7 @@
 #include "hw/recorder/policy.h"
 #include "hw/recorder/sphere-internal.h"
 #include "hw/recorder/sphere-lock.h"
+#include "hw/recorder/user-mode.h"
 
 /* How long to wait in mid-step, as long as nobody waits for this one. */
 #define LINGER_US 4
@@ -91,12 +92,6 @@ uint64_t sphere_memory(const Sphere *sphere)
            __atomic_load_n(&sphere->lines_bytes, __ATOMIC_RELAXED);
 }
 
-static SpherePage *page_at(Sphere *sphere, uint64_t offset)
-{
-    g_assert(offset < sphere->size);
-    return &sphere->pages[offset >> SPHERE_PAGE_SHIFT];
-}
-
 /* --- a page's lines ------------------------------------------------------------ */
 
 void sphere_set_l1(Processor *p, const SpherePage *page, unsigned line, uint8_t byte)
@@ -158,9 +153,11 @@ static uint32_t blockers(Processor *p, SpherePage *page, uint32_t *reservers)
     return in_the_way;
 }
 
-/* @from is safe, and locked. */
+/* @from is safe, as far as this page is concerned, and locked. */
 static void take(Processor *p, SpherePage *page, Processor *from)
 {
+    bool out_of_reach = user_cannot_reach(from, page);
+    Position position = out_of_reach ? from->left_kernel : from->published;
     bool lost = false;
     unsigned i;
 
@@ -169,7 +166,7 @@ static void take(Processor *p, SpherePage *page, Processor *from)
         SphereAccess access = effective(p, page, line);
 
         if (line_blockers(line, p->index, access) & LINE_BIT(from->index)) {
-            uint8_t left = line_revoke(line, from->index, from->published, access);
+            uint8_t left = line_revoke(line, from->index, position, access);
 
             sphere_set_l1(from, page, i, left);
             lost |= !left;
@@ -182,8 +179,10 @@ static void take(Processor *p, SpherePage *page, Processor *from)
         __atomic_store_n(&from->dozing, 0, __ATOMIC_RELAXED);
         sphere_wake_one(&from->dozing);
     }
-    if (SPHERE_RULE(TAKE_ARC)) {
+    if (!out_of_reach && SPHERE_RULE(TAKE_ARC)) {
         order_after(p, from);
+    } else if (out_of_reach && SPHERE_RULE(USER_ARC)) {
+        order_after_position(p, from->index, position);
     }
 }
 
@@ -310,9 +309,10 @@ static bool take_or_ask(Processor *p, SpherePage *page, const Processor *server,
             continue;
         }
         sphere_lock(&from->lock);
-        if ((!from->running || from == server) && !behind) {
+        if ((!from->running || from == server || user_cannot_reach(from, page)) && !behind) {
             take(p, page, from);
             p->counts.taken++;
+            p->counts.unasked += from->running && from != server;
         } else {
             clear = false;
             __atomic_fetch_or(&from->inbox, LINE_BIT(p->index), __ATOMIC_RELEASE);
@@ -549,7 +549,7 @@ static uint64_t lines_of(uint64_t offset, unsigned size)
 
 SphereAnswer sphere_acquire(Processor *p, uint64_t offset, unsigned size, SphereAccess access)
 {
-    SpherePage *page = page_at(p->sphere, offset);
+    SpherePage *page = sphere_page_at(p->sphere, offset);
     unsigned in_page = offset & ((1u << SPHERE_PAGE_SHIFT) - 1);
 
     g_assert(size && in_page + size <= 1u << SPHERE_PAGE_SHIFT);
@@ -557,6 +557,7 @@ SphereAnswer sphere_acquire(Processor *p, uint64_t offset, unsigned size, Sphere
     p->request.lines = lines_of(offset, size);
     p->request.access = access;
     p->request.table = p->request.code = false;
+    g_assert(page->open || !p->in_user || !SPHERE_RULE(LEAVE_USER));
     p->request.word = in_page / 8;
     p->request.last_word = (in_page + size - 1) / 8;
     return ask(p, page);
@@ -564,6 +565,9 @@ SphereAnswer sphere_acquire(Processor *p, uint64_t offset, unsigned size, Sphere
 
 static SphereAnswer enter(Processor *p, SpherePage *page, uint64_t lines, bool table, bool code)
 {
+    if (SPHERE_RULE(WALKS_OPEN)) {
+        user_open(page);        /* walks and fetches are made in user mode, too */
+    }
     p->request.lines = lines;
     p->request.access = SPHERE_READ;
     p->request.table = table;
@@ -573,7 +577,7 @@ static SphereAnswer enter(Processor *p, SpherePage *page, uint64_t lines, bool t
 
 SphereAnswer sphere_enter_table(Processor *p, uint64_t offset)
 {
-    SpherePage *page = page_at(p->sphere, offset);
+    SpherePage *page = sphere_page_at(p->sphere, offset);
 
     sphere_lock(&page->lock);
     if (copies_in_table(p, page) || copies_enter_again(p, page, lines_of(offset, 1))) {
@@ -585,7 +589,7 @@ SphereAnswer sphere_enter_table(Processor *p, uint64_t offset)
 
 SphereAnswer sphere_enter_code(Processor *p, uint64_t offset)
 {
-    SpherePage *page = page_at(p->sphere, offset);
+    SpherePage *page = sphere_page_at(p->sphere, offset);
 
     sphere_lock(&page->lock);
     if (page->code & LINE_BIT(p->index)) {

@@ -65,6 +65,7 @@ typedef struct SphereCounts {
     uint64_t misses;            /* not in the L1 */
     uint64_t local;             /* of these: nobody was in the way */
     uint64_t taken;             /* from processors that were safe */
+    uint64_t unasked;           /* of these: from who ran in user mode, and cannot reach them */
     uint64_t asked;             /* of processors that ran */
     uint64_t lingered;          /* of these: granted in mid-step */
     uint64_t pages_moved;       /* whole pages at once */
@@ -95,6 +96,8 @@ struct Processor {
     int lock;
     bool running;
     Position published;
+    bool in_user;               /* in user mode, so it reaches open pages only, */
+    Position left_kernel;       /* since this position */
     int dozing;                 /* futex: asleep until it loses a line */
     uint32_t inbox;             /* whose requests it must serve when it is safe */
     unsigned n_drops;           /* more than fit: drop all translations */
@@ -199,6 +202,18 @@ void sphere_safe(Processor *processor, Position position);
 void sphere_doze(Processor *processor, Position position, unsigned us);
 /* Nobody takes anything from now on. */
 void sphere_run(Processor *processor);
+
+/*
+ * Pages that user mode cannot reach are closed.  In user mode a processor has nothing to do with
+ * them: it is safe there, as far as they are concerned, though it runs, and others come after
+ * what it did before it entered user mode.  At a boundary, @position as for sphere_safe().
+ */
+void sphere_enter_user(Processor *processor, Position position);
+/* Before it does anything that user mode cannot do. */
+void sphere_leave_user(Processor *processor);
+/* User mode may reach this page from now on: before it does, of any processor.  Any thread. */
+void sphere_open_page(Sphere *sphere, uint64_t offset);
+bool sphere_is_open(Sphere *sphere, uint64_t offset);
 
 /* Is it asked for lines by somebody who does not wait for a lease to end? */
 bool sphere_is_pressed(const Processor *processor);

@@ -93,6 +93,18 @@ void recorder_replayed_sysreg(CPUARMState *env, const void *reginfo, uint64_t va
     }
 }
 
+bool recorder_in_user_mode(CPUState *cpu)
+{
+    return arm_current_el(cpu_env(cpu)) == 0;
+}
+
+bool recorder_is_kernel_only(int mmu_idx)
+{
+    int idx = mmu_idx | ARM_MMU_IDX_A;
+
+    return idx == ARMMMUIdx_E10_1 || idx == ARMMMUIdx_E10_1_PAN;
+}
+
 void recorder_deliver(CPUState *cpu, int exception, int level)
 {
     CPUARMState *env = cpu_env(cpu);

@@ -25,6 +25,16 @@ void recorder_deliver(CPUState *cpu, int exception, int level)
     g_assert_not_reached();
 }
 
+bool recorder_in_user_mode(CPUState *cpu)
+{
+    g_assert_not_reached();
+}
+
+bool recorder_is_kernel_only(int mmu_idx)
+{
+    g_assert_not_reached();
+}
+
 vaddr recorder_pc(CPUState *cpu, uintptr_t retaddr)
 {
     g_assert_not_reached();

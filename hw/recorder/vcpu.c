@@ -143,6 +143,9 @@ void recorder_step_slow(CPUState *cpu)
     v->base++;
     recorder_count(v, RECORDER_COUNT_OTHER_STEPS);
     if (recorder_recording()) {
+        if (v->processor->in_user) {
+            sphere_leave_user(v->processor);        /* it may be that the kernel is entered */
+        }
         sphere_boundary(v->processor, now + 1);     /* waits come after it */
     }
     recorder_grant(cpu, recorder_limit(cpu));

@@ -2,7 +2,7 @@
 /*
  * Lines that pass between vCPUs, and DMA with -DDMA.  Each instruction accesses one line
  * or two; a vCPU may wait for the big lock, be stopped for exclusive
- * execution, or want it.
+ * execution, or want it.  With -DUSER it may be in user mode, which reaches no line at first.
  *
  * With -DCLOCKS programs are short, and the arcs are checked.  Without, they go on for ever,
  * and spin looks for a request that is never granted.
@@ -141,6 +141,30 @@ inline give_back(p, line) {
     }
 }
 
+#ifdef USER
+/* sphere_enter_user(), between two steps. */
+inline enter_user(p) {
+    atomic {
+        in_user[p] = true;
+        q_ = 0;
+        do
+        :: q_ < N -> left_kernel[p * N + q_] = did[p * N + q_]; q_++
+        :: else -> break
+        od;
+        q_ = 0
+    }
+}
+
+/* Before it is accessed: an exception, or the kernel has made a translation. */
+inline reach(p, line) {
+    if
+    :: in_user[p] && !open[line] && !BROKEN(LEAVE_USER) -> in_user[p] = false
+    :: in_user[p] && !open[line] -> open[line] = !BROKEN(LEAVE_USER)
+    :: else
+    fi
+}
+#endif
+
 proctype Vcpu(byte p) {
     byte i, box, a, b, tries, n, last, why;
     bool wa, wb, two, asked, write;
@@ -181,6 +205,12 @@ proctype Vcpu(byte p) {
         :: true
         fi;
 #endif
+#ifdef USER
+        if
+        :: !in_user[p] && !ordered[p] -> enter_user(p)
+        :: true
+        fi;
+#endif
         /* Few kinds: each one more multiplies the states. */
         atomic {
             if
@@ -193,6 +223,13 @@ proctype Vcpu(byte p) {
 #endif
             fi
         };
+#ifdef USER
+        reach(p, a);
+        if
+        :: two -> reach(p, b)
+        :: else
+        fi;
+#endif
         do
         :: try(p);
             if

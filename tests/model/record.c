@@ -29,6 +29,8 @@ static struct {
     unsigned n_vcpus;
     Vcpu vcpu[MAX_VCPUS];
     unsigned few_tries;         /* before exclusive execution */
+    unsigned user;              /* one in so many boundaries leads to user mode; 0: none */
+    unsigned opens;             /* one in so many closed pages that it meets there is opened */
     uint64_t dma_random;
     unsigned n_dma, dma_pauses;
     Position dma_position;
@@ -204,6 +206,10 @@ static void boundary(Vcpu *v)
         sphere_give_back(v->processor, v->position);
     }
     sphere_boundary(v->processor, v->position);
+    if (guest.user && !v->processor->in_user && v->position >= v->processor->ordered &&
+        random_one_in(&v->random, guest.user)) {
+        sphere_enter_user(v->processor, v->position);
+    }
     if (random_one_in(&v->random, 4)) {
         cpu_drop_something(&v->cpu, &v->random);
     }
@@ -224,12 +230,25 @@ static bool answer(Vcpu *v, SphereAnswer answer)
     return false;
 }
 
+/* In user mode, what is not open is opened by a translation, or an exception comes first. */
+static void reach(Vcpu *v, uint32_t offset)
+{
+    if (v->processor->in_user && !sphere_is_open(guest.sphere, offset)) {
+        if (random_one_in(&v->random, guest.opens)) {
+            sphere_open_page(guest.sphere, offset);
+        } else if (RULE(LEAVE_USER)) {
+            sphere_leave_user(v->processor);
+        }
+    }
+}
+
 static bool port_may(Cpu *cpu, uint32_t offset, unsigned size, SphereAccess access)
 {
     Vcpu *v = (Vcpu *)cpu;
     uint8_t bit = access == SPHERE_READ ? L1_READ : L1_WRITE;
 
     actor_pause();
+    reach(v, offset);
     if (v->processor->l1[offset >> SPHERE_LINE_SHIFT] & bit &&
         v->processor->l1[(offset + size - 1) >> SPHERE_LINE_SHIFT] & bit) {
         actor_pause();
@@ -482,6 +501,8 @@ Recording *recording_make(uint64_t seed)
     guest.recording = r;
     guest.n_vcpus = r->n_vcpus;
     guest.few_tries = random_below(&random, 6);
+    guest.user = random_below(&random, 4);
+    guest.opens = 2 << random_below(&random, 8);
     guest.n_dma = random_one_in(&random, 3) ? 0 : 2 + random_below(&random, 60);
     guest.dma_pauses = random_below(&random, 50);
     guest.dma_random = random_next(&random);

@@ -28,6 +28,10 @@
     rule(IN_HAND, "a store that was granted need not ask again, be others in T") \
     rule(IN_HAND_PASSES, "nor wait behind who reserves what it has") \
     rule(READER_STAYS, "only who has written a line gives it back unasked") \
+    rule(USER_ARC, "who takes from user mode comes after what the kernel did there") \
+    rule(OPEN, "lines that user mode reaches are not taken from it") \
+    rule(LEAVE_USER, "who needs others leaves user mode first") \
+    rule(WALKS_OPEN, "what is walked in user mode is open") \
     rule(RUN_AT_GRANT, "nobody takes back what was granted before it was used")
 
 enum {

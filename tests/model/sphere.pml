@@ -35,6 +35,9 @@
 #define RULE_IN_HAND_PASSES 19  /* nor wait behind who reserves what it has */
 #define RULE_READER_STAYS 20    /* only who has written a line gives it back unasked */
 #define RULE_WAITER_KEEPS 21    /* who waits gives nothing that it was granted meanwhile */
+#define RULE_USER_ARC 22        /* who takes from user mode comes after what the kernel did there */
+#define RULE_OPEN 23            /* lines that user mode reaches are not taken from it */
+#define RULE_LEAVE_USER 24      /* who needs others leaves user mode first */
 
 byte broken;
 #define BROKEN(rule) (broken == RULE_##rule)
@@ -69,6 +72,13 @@ byte reserved[LINES];           /* for whom, + 1 */
 #endif
 
 bool running[N];
+#ifdef USER
+bool in_user[N];
+bool open[LINES];               /* user mode may reach it */
+#define OUT_OF_REACH(q, line) (in_user[q] && (!open[line] || BROKEN(OPEN)))
+#else
+#define OUT_OF_REACH(q, line) false
+#endif
 byte inbox[N];
 byte wants[N] = NONE;           /* the line that its request waits for */
 bool wants_write[N];
@@ -86,6 +96,11 @@ byte position[N];
 bool ordered[N];                /* an arc leads into the present step */
 byte knows[N * N], did[N * N], pending[N * N];
 bool pends[N];
+#ifdef USER
+byte left_kernel[N * N];        /* did[] when it entered user mode */
+#else
+#define left_kernel did
+#endif
 byte writer_knew[LINES * N];    /* when it gave way */
 /* What really happened, for checking. */
 byte written[PLACES * N];       /* one more than the last step that wrote it */
@@ -184,7 +199,10 @@ inline remember_writer(q, line) {
     :: owned[line] ->
         r_ = 0;
         do
-        :: r_ < N -> writer_knew[line * N + r_] = did[q * N + r_]; r_++
+        :: r_ < N ->
+            writer_knew[line * N + r_] =
+                (OUT_OF_REACH(q, line) -> left_kernel[q * N + r_] : did[q * N + r_]);
+            r_++
         :: else -> break
         od;
         r_ = 0
@@ -195,10 +213,11 @@ inline remember_writer(q, line) {
 #endif
 }
 
-/* p takes the line from q, which is safe. */
+/* p takes the line from q, which is safe, or in user mode and cannot reach it. */
 inline take(p, q, line, write) {
     if
-    :: !BROKEN(TAKE_ARC) -> learn(p, did, q)
+    :: OUT_OF_REACH(q, line) && !BROKEN(USER_ARC) -> learn(p, left_kernel, q)
+    :: !OUT_OF_REACH(q, line) && !BROKEN(TAKE_ARC) -> learn(p, did, q)
     :: else
     fi;
     remember_writer(q, line);
@@ -226,9 +245,11 @@ inline request(p, line, write) {
         :: q_ < N ->
             if
             :: (way_ & BIT(q_)) &&
-               (!running[q_] || server_ == q_ + 1 || BROKEN(TAKE_RUNNING)) ->
+               (!running[q_] || server_ == q_ + 1 || OUT_OF_REACH(q_, line) ||
+                BROKEN(TAKE_RUNNING)) ->
                 take(p, q_, line, write)
-            :: (way_ & BIT(q_)) && running[q_] && server_ != q_ + 1 && !BROKEN(TAKE_RUNNING) ->
+            :: (way_ & BIT(q_)) && running[q_] && server_ != q_ + 1 && !OUT_OF_REACH(q_, line) &&
+               !BROKEN(TAKE_RUNNING) ->
                 inbox[q_] = inbox[q_] | BIT(p);
                 ok_ = false
             :: else
