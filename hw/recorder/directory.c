@@ -15,13 +15,20 @@
  * That is MESI; E and M are one, since an owner's store goes unseen.  A line that
  * is read and then written, by one processor after the other, is migratory: a
  * read is then answered as a write.  Its new owner gets no write bit yet; so
- * its first store is seen, and a line that nobody writes any more is shared again.
+ * its first store is seen, and a line that nobody writes any more is shared again.  A few
+ * times in a row that is taken for granted, since each such store is a miss.
  *
  * The last writer is kept when an owner gives way, with its position: whoever
  * reads later must come after it.  Readers need not be kept: they give way to a
  * writer, which comes after them, and is the last writer then.
  */
 #include "hw/recorder/directory.h"
+
+/* After so many stores that were seen, so many need not be. */
+#ifndef PROOFS
+#define PROOFS 3
+#define TRUSTED 15
+#endif
 
 typedef enum Way {
     STAY,
@@ -67,6 +74,7 @@ uint8_t line_revoke(Line *line, unsigned from, Position position, SphereAccess a
     if (line->state == LINE_OWNED) {
         if (line->unwritten) {
             line->migratory = false;
+            line->proofs = 0;
         } else {
             line->written = position;
             line->writer = from + 1;
@@ -91,8 +99,13 @@ uint8_t line_grant(Line *line, unsigned to, SphereAccess asked, SphereAccess acc
 
     g_assert(line_blockers(line, to, access) == 0);
     if (asked != access) {
-        line->unwritten = true;
+        line->unwritten = !line->trusted;
+        line->trusted -= !line->unwritten;
     } else if (access == SPHERE_WRITE) {
+        if (line->unwritten && ++line->proofs == PROOFS) {
+            line->proofs = 0;
+            line->trusted = TRUSTED;
+        }
         /* Read, then written, and another wrote it before. */
         if (held && line->state == LINE_SHARED && line->writer && line->writer != to + 1) {
             line->migratory = true;

@@ -28,6 +28,8 @@ typedef struct Line {
     uint8_t wanted;             /* grows when it is asked for, shrinks when nobody else came */
     bool migratory : 1;         /* who reads it, writes it */
     bool unwritten : 1;         /* owned at a read, and no store seen since */
+    unsigned proofs : 2;        /* how often in a row a store was seen then */
+    unsigned trusted : 4;       /* so often it is taken for granted */
 } Line;
 
 /* What a processor had to do with T of a page. */

@@ -22,8 +22,8 @@
  * A line that is asked for again and again is given back unasked at the next boundary.  It is
  * wanted the more for every request, and the less if nobody else had it meanwhile.
  */
-#define WANTED_ASKED 8
-#define WANTED_MOST 32
+#define WANTED_ASKED 16
+#define WANTED_MOST 64
 
 /* --- how often lines of a page are asked for ---------------------------------------- */
 
@@ -69,6 +69,11 @@ bool policy_moves_lines(const Processor *p, SpherePage *page, uint32_t in_the_wa
 }
 
 /* --- leases ----------------------------------------------------------------------------- */
+
+bool policy_is_hot(const SpherePage *page)
+{
+    return page->asked > LEASE_MOVES / 2;
+}
 
 /*
  * None for one that only reads: it may be waiting for the asker to write.  None from DMA; and a

@@ -18,6 +18,8 @@ bool policy_moves_whole(const SpherePage *page, int64_t now);
 /* Of a page in lines: all that they have, who are @in_the_way of what @processor asks for? */
 bool policy_moves_lines(const Processor *processor, SpherePage *page, uint32_t in_the_way);
 
+/* May there be leases on this page?  Then one must know since when lines are held. */
+bool policy_is_hot(const SpherePage *page);
 /* How long may who has written the lines that @processor asks for go on with them? */
 int64_t policy_lease_us(const Processor *processor, SpherePage *page, int64_t now);
 

@@ -491,16 +491,45 @@ void sphere_give_back(Processor *p, Position position)
 
 /* --- asking -------------------------------------------------------------------------- */
 
+static bool is_in_vain(const Processor *p, const Line *line)
+{
+    return line->state == LINE_FREE && line->writer == p->index + 1;
+}
+
+/* Most misses: one line that nobody stands in the way of, nor wants. */
+static bool grant_at_once(Processor *p, SpherePage *page)
+{
+    Line *line = policy_line_to_lend(p, page);
+    bool in_vain;
+
+    if (!line || line->reserved || policy_is_hot(page) ||
+        line_blockers(line, p->index, effective(p, page, line))) {
+        return false;
+    }
+    in_vain = is_in_vain(p, line);
+    grant(p, page, line->since);
+    policy_asked_for(line, true, in_vain);
+    lend(p, page, line);
+    copies_keep_in_hand(p, page);
+    p->counts.local++;
+    return true;
+}
+
 /* The request's page is locked; it is unlocked. */
 static SphereAnswer ask(Processor *p, SpherePage *page)
 {
     uint64_t taken = p->counts.taken;
-    int64_t now = sphere_now_us();
     bool granted, in_vain;
+    int64_t now;
     Line *line;
 
     g_assert(!p->request.page);
     p->counts.misses++;
+    if (grant_at_once(p, page)) {
+        sphere_unlock(&page->lock);
+        return SPHERE_GRANTED;
+    }
+    now = sphere_now_us();
     p->request.dropped = 0;
     __atomic_store_n(&p->request.granted, GRANT_AWAITED, __ATOMIC_RELAXED);
     widen(p, page, now);
@@ -511,7 +540,7 @@ static SphereAnswer ask(Processor *p, SpherePage *page)
     p->request.lease_us = policy_lease_us(p, page, now);
     __atomic_store_n(&p->request.patient, p->request.lease_us > 0, __ATOMIC_RELAXED);
     line = policy_line_to_lend(p, page);
-    in_vain = line && line->state == LINE_FREE && line->writer == p->index + 1;
+    in_vain = line && is_in_vain(p, line);
     granted = grant_or_reserve(p, page, NULL, now);
     if (line) {
         policy_asked_for(line, granted, in_vain);

@@ -31,6 +31,7 @@
  * through the sphere (access.c), replaying, from the log.
  */
 #include "qemu/osdep.h"
+#include "qemu/bitmap.h"
 #include "accel/tcg/internal-common.h"
 #include "exec/cpu-common.h"
 #include "exec/cputlb.h"
@@ -52,7 +53,6 @@
 typedef struct Table {
     vaddr first;
     uint64_t span;              /* 0: not a table page */
-    bool watched;               /* no store goes unseen; also for a while after it was one */
 } Table;
 
 /* Of a page that was used for several addresses, or in a way that we don't know. */
@@ -62,6 +62,11 @@ typedef struct Table {
 typedef struct RecorderTables {
     GArray *pages;              /* which of these are in use */
     Table *table;               /* one for each page of main RAM */
+    /*
+     * A bit for each page of which no store goes unseen, also for a while after it was a table.
+     * Every TLB miss looks there, so it is small.
+     */
+    unsigned long *watched;
 } RecorderTables;
 
 RecorderRam recorder_ram;
@@ -86,6 +91,7 @@ RecorderTables *recorder_tables_new(void)
 
     tables->pages = g_array_new(false, false, sizeof(uint32_t));
     tables->table = large_table_new(table_size());
+    tables->watched = bitmap_new(recorder_ram.size / PAGE);
     return tables;
 }
 
@@ -94,6 +100,7 @@ void recorder_tables_free(RecorderTables *tables)
     if (tables) {
         large_table_free(tables->table, table_size());
         g_array_unref(tables->pages);
+        g_free(tables->watched);
         g_free(tables);
     }
 }
@@ -137,8 +144,7 @@ void recorder_walk_slow(CPUState *cpu, const void *host, vaddr address, uint64_t
         table->first = first;
         table->span = span;
         g_array_append_val(tables->pages, page);
-        if (!table->watched) {
-            table->watched = true;
+        if (!test_and_set_bit(page, tables->watched)) {
             tlb_reset_dirty(cpu, (uintptr_t)recorder_ram.host + page * (uintptr_t)PAGE, PAGE);
         }
     } else if (table->first != first || table->span != span) {
@@ -146,18 +152,12 @@ void recorder_walk_slow(CPUState *cpu, const void *host, vaddr address, uint64_t
     }
 }
 
-/* If its stores must be seen. */
-static Table *table_at(CPUState *cpu, ram_addr_t address)
-{
-    ram_addr_t offset = address - recorder_ram.start;
-    Table *table = &cpu->recorder->tables->table[offset / PAGE];
-
-    return offset < recorder_ram.size && table->watched ? table : NULL;
-}
-
+/* Must its stores be seen? */
 bool recorder_is_table_slow(CPUState *cpu, ram_addr_t address)
 {
-    return table_at(cpu, address) != NULL;
+    ram_addr_t offset = address - recorder_ram.start;
+
+    return offset < recorder_ram.size && test_bit(offset / PAGE, cpu->recorder->tables->watched);
 }
 
 /*
@@ -283,12 +283,15 @@ static bool in_page_being_executed(ram_addr_t address, uintptr_t retaddr)
 void recorder_store_slow(CPUState *cpu, ram_addr_t address, unsigned size,
                          uintptr_t retaddr)
 {
-    Table *table = table_at(cpu, address);
+    if (recorder_is_table_slow(cpu, address)) {
+        RecorderTables *tables = cpu->recorder->tables;
+        uint64_t page = (address - recorder_ram.start) / PAGE;
 
-    if (table && table->span) {
-        change_table(cpu, table, address, size, retaddr);
-    } else if (table) {
-        table->watched = false;
+        if (tables->table[page].span) {
+            change_table(cpu, &tables->table[page], address, size, retaddr);
+        } else {
+            clear_bit(page, tables->watched);
+        }
     }
     if (!cpu->neg.can_do_io && in_page_being_executed(address, retaddr)) {
         be_last_in_tb(cpu, retaddr);
