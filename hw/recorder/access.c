@@ -210,8 +210,8 @@ static void have_all_memory(CPUState *cpu)
 }
 
 /*
- * In user mode others may take what only the kernel reaches.  Left in recorder_step_slow(): the kernel
- * is entered by exceptions alone, whose delivery is a step.
+ * In user mode others may take what only the kernel reaches.  recorder_step_slow() ends that: the
+ * kernel is entered by exceptions alone, whose delivery is a step.
  */
 static void tell_mode(CPUState *cpu)
 {

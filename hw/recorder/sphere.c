@@ -14,8 +14,9 @@
  * waits only for processors that run, and one that waits for a reservation has
  * none.
  *
- * What a page's copies add to that is in copies.c, what user mode does in user-mode.c; how much to ask for, and what is
- * kept or given back, is decided in policy.c; who records the order is told through order.h.
+ * What a page's copies add to that is in copies.c, what user mode does in user-mode.c; how much
+ * to ask for, and what is kept or given back, is decided in policy.c; who records the order is
+ * told through order.h.
  */
 #include <string.h>
 

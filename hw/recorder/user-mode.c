@@ -4,17 +4,17 @@
  *
  * A page is closed until somebody makes a translation of it that user mode can use, walks it, or
  * runs code from it; then it is open, for good.  What a processor in user mode holds of a closed
- * page it cannot touch before it enters the kernel, and that it tells under its lock.  So others may
- * take it at any time, as if the processor were safe: without waking it, be it that the host lets
- * another thread run in its place.  They come after the position at which it entered user mode.
- * An access still happens only with permission, since the two are apart by the locks of page and
- * processor; and arcs still follow the moments at which lines pass, from a position that was
- * reached before, and behind every access that the holder made to the line.
+ * page it cannot touch before it enters the kernel, and that it tells under its lock.  So others
+ * may take it at any time, as if the processor were safe: without waking it, be it that the host
+ * lets another thread run in its place.  They come after the position at which it entered user
+ * mode.  An access still happens only with permission, since the two are apart by the locks of
+ * page and processor; and arcs still follow the moments at which lines pass, from a position that
+ * was reached before, and behind every access that the holder made to the line.
  *
- * FDR knows the last access of each processor to a line (section 4.2: the stamps of its cache), and
- * has its arcs begin there.  We do not see accesses that hit; this is as near as we come to it.  All
- * vCPUs read the time at every tick, so without it nobody could be replayed further than to the
- * next tick of any other one.
+ * FDR's send observation (section 4.3) allows an arc to begin anywhere between the holder's last
+ * access to the line and where it is now.  We do not see accesses that hit, so it begins late, and
+ * this is as near as we come to the last one.  All vCPUs read the time at every tick, so without
+ * it nobody could be replayed further than to the next tick of any other one.
  */
 #include "hw/recorder/sphere-internal.h"
 #include "hw/recorder/sphere-lock.h"

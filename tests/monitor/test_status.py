@@ -91,6 +91,8 @@ def two_vcpus_show_what_they_wait_for():
         counts = counters(vcpu["statistics"])
         check(all(counts[name] > 0 for name in ("arcs", "misses", "lines asked for", "us waited")), counts)
         check(any(name.startswith("waits below ") for name in counts), counts)
+    unasked = [counters(vcpu["statistics"])["lines taken from user mode"] for vcpu in shown["vcpus"]]
+    check(sum(unasked) > 0, shown)
     qmp("recorder-stop", pause=True)
     qmp("quit")
     end(process)
