@@ -41,7 +41,7 @@ typedef struct TableUse {
 struct SpherePage {
     int lock;
     bool protected;             /* copies may exist: no write bits */
-    bool open;                  /* user mode may reach it, for good; others read it, too */
+    bool open;                  /* user mode may reach it, for good; also read without the lock */
     uint8_t asker, holder;      /* of the latest misses: index + 1 */
     uint8_t streak;             /* how many in a row were like that */
     uint16_t asked;             /* how often, of who ran, in the present time window */

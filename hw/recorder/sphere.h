@@ -4,7 +4,8 @@
  * now, and how a line passes from one to another.
  *
  * A processor is a vCPU, or DMA, which is the last.  It is SAFE, so that others
- * may take lines from it, or RUNNING, and then nobody touches what it holds.  A
+ * may take lines from it, or RUNNING, and then nobody touches what it holds (but
+ * for what user mode cannot reach, see sphere_enter_user()).  A
  * processor that needs a line of one that runs asks for it, goes to a boundary
  * between two of its steps, and waits there, safe; the holder answers at its own
  * next boundary.  Since who waits is safe, nobody waits for ever.  (It may linger

@@ -14,7 +14,7 @@
  * FDR's send observation (section 4.3) allows an arc to begin anywhere between the holder's last
  * access to the line and where it is now.  We do not see accesses that hit, so it begins late, and
  * this is as near as we come to the last one.  All vCPUs read the time at every tick, so without
- * it nobody could be replayed further than to the next tick of any other one.
+ * it each tick would wait for all that the programs of the others had done by then.
  */
 #include "hw/recorder/sphere-internal.h"
 #include "hw/recorder/sphere-lock.h"
