@@ -53,6 +53,7 @@ static void add_counts(RecorderCounterList ***tail, const SphereCounts *counts)
         { "lines asked for", &counts->asked },
         { "granted in mid-step", &counts->lingered },
         { "leases", &counts->leases },
+        { "leases ended early", &counts->leases_ended },
         { "lines given back", &counts->given_back },
         { "pages moved", &counts->pages_moved },
         { "migratory lines", &counts->migratory },

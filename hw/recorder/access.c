@@ -226,14 +226,19 @@ static void tell_mode(CPUState *cpu)
 void recorder_safepoint(CPUState *cpu)
 {
     RecorderVcpu *v = cpu->recorder;
+    bool leased;
 
     if (v->running) {
         complete(cpu);
+        leased = sphere_look_at_leases(v->processor, recorder_position(cpu));
         if (sphere_is_pressed(v->processor)) {
             sphere_serve(v->processor, settle(cpu));
         }
         if (v->processor->n_lent) {
             sphere_give_back(v->processor, recorder_position(cpu));
+        }
+        if (leased) {
+            recorder_grant(cpu, MIN(recorder_limit(cpu), recorder_position(cpu) + SPHERE_LOOK_AGAIN));
         }
     }
     sphere_boundary(v->processor, recorder_position(cpu));

@@ -11,12 +11,14 @@
 #define CALM_MOVES 2
 /*
  * Leases.  If lines of a page are asked for more often than LEASE_MOVES, in a time
- * of WINDOW_US, then who was granted one keeps it for LEASE_US, whoever asks.  Since
- * that is asked for less often, it counts for more.
+ * of WINDOW_US, then who was granted one keeps it for LEASE_US, whoever asks, as long as
+ * it writes it.  Since that is asked for less often, it counts for more.
  */
-#define LEASE_MOVES 1500
+#ifndef LEASE_MOVES
+#define LEASE_MOVES 800
+#define LEASE_US 1500
+#endif
 #define LEASE_WEIGHT 64
-#define LEASE_US 400
 #define WINDOW_US 10000
 /*
  * A line that is asked for again and again is given back unasked at the next boundary.  It is

@@ -23,6 +23,7 @@
 #include "hw/recorder/copies.h"
 #include "hw/recorder/directory.h"
 #include "hw/recorder/large-table.h"
+#include "hw/recorder/lease.h"
 #include "hw/recorder/order.h"
 #include "hw/recorder/policy.h"
 #include "hw/recorder/sphere-internal.h"
@@ -33,6 +34,8 @@
 #define LINGER_US 4
 /* How long to spin before one sleeps. */
 #define SPIN_US 5
+
+#define EVERYBODY UINT32_MAX
 
 /* --- the sphere ------------------------------------------------------------- */
 
@@ -103,7 +106,7 @@ void sphere_set_l1(Processor *p, const SpherePage *page, unsigned line, uint8_t 
         return;
     }
     l1 += sphere_page_offset(p->sphere, page) >> SPHERE_LINE_SHIFT;
-    byte &= page->protected ? L1_READ : L1_READ | L1_WRITE;
+    byte &= page->protected ? L1_READ : L1_READ | L1_WRITE | L1_ASIDE;
     if (page->lines) {
         l1[line] = byte;
     } else {
@@ -258,39 +261,6 @@ static void grant(Processor *p, SpherePage *page, int64_t now)
     }
 }
 
-/* --- leases: lines that move all the time stay with who has them for a while ----- */
-
-static bool has_patience(const Processor *p)
-{
-    return __atomic_load_n(&p->request.patient, __ATOMIC_RELAXED);
-}
-
-/* The lease is over, if there was one. */
-static void lose_patience(Processor *p)
-{
-    uint32_t unkicked;
-
-    __atomic_store_n(&p->request.patient, false, __ATOMIC_SEQ_CST);
-    unkicked = __atomic_exchange_n(&p->request.unkicked, 0, __ATOMIC_SEQ_CST);
-    for (unsigned i = 0; unkicked; i++, unkicked >>= 1) {
-        if (unkicked & 1) {
-            p->sphere->ops->kick(&p->sphere->processor[i]);
-        }
-    }
-}
-
-bool sphere_is_pressed(const Processor *p)
-{
-    uint32_t inbox = __atomic_load_n(&p->inbox, __ATOMIC_ACQUIRE);
-
-    for (unsigned i = 0; inbox; i++, inbox >>= 1) {
-        if (inbox & 1 && !has_patience(&p->sphere->processor[i])) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* --- requests ------------------------------------------------------------------ */
 
 /*
@@ -317,11 +287,7 @@ static bool take_or_ask(Processor *p, SpherePage *page, const Processor *server,
         } else {
             clear = false;
             __atomic_fetch_or(&from->inbox, LINE_BIT(p->index), __ATOMIC_RELEASE);
-            if (has_patience(p)) {
-                __atomic_fetch_or(&p->request.unkicked, LINE_BIT(i), __ATOMIC_RELAXED);
-            } else if (from->running) {
-                p->sphere->ops->kick(from);
-            }
+            lease_asks(p, from);
         }
         sphere_unlock(&from->lock);
     }
@@ -366,8 +332,8 @@ static bool serve_on_page(Processor *p, SpherePage *page, const Processor *serve
     sphere_lock(&p->lock);
     p->running = SPHERE_RULE(RUN_AT_GRANT);
     copies_keep_in_hand(p, page);
-    if (sphere_is_pressed(p)) {
-        p->sphere->ops->kick(p);
+    if (__atomic_load_n(&p->inbox, __ATOMIC_RELAXED)) {
+        p->sphere->ops->kick(p);        /* who asked while it was safe did not */
     }
     *sleeps = __atomic_exchange_n(&p->request.granted, GRANT_GIVEN, __ATOMIC_RELEASE) ==
               GRANT_SLEPT_FOR;
@@ -395,10 +361,10 @@ static uint32_t serve(Processor *p, const Processor *server)
     if (serve_on_page(p, page, server, &sleeps)) {
         asleep = sleeps ? LINE_BIT(p->index) : 0;
         for (unsigned i = 1; i < n; i++) {
-            unsigned next = (p->index + i) % n;
+            Processor *next = &p->sphere->processor[(p->index + i) % n];
 
-            if (serve_on_page(&p->sphere->processor[next], page, server, &sleeps) && sleeps) {
-                asleep |= LINE_BIT(next);
+            if (serve_on_page(next, page, lease_lasts(next) ? NULL : server, &sleeps) && sleeps) {
+                asleep |= LINE_BIT(next->index);
             }
         }
     }
@@ -537,9 +503,7 @@ static SphereAnswer ask(Processor *p, SpherePage *page)
     /* First: whoever is asked serves this as soon as it is safe. */
     __atomic_store_n(&p->request.page, page, __ATOMIC_RELAXED);
     p->request.in_hand = copies_is_in_hand(p, page) && SPHERE_RULE(IN_HAND);
-    __atomic_store_n(&p->request.unkicked, 0, __ATOMIC_RELAXED);
-    p->request.lease_us = policy_lease_us(p, page, now);
-    __atomic_store_n(&p->request.patient, p->request.lease_us > 0, __ATOMIC_RELAXED);
+    lease_begin(p, page, now);
     line = policy_line_to_lend(p, page);
     in_vain = line && is_in_vain(p, line);
     granted = grant_or_reserve(p, page, NULL, now);
@@ -562,8 +526,8 @@ static SphereAnswer ask(Processor *p, SpherePage *page)
         p->counts.local += p->counts.taken == taken;
     } else {
         p->counts.asked++;
-        p->counts.leases += has_patience(p);
-        policy_asked(page, now, has_patience(p));
+        p->counts.leases += lease_lasts(p);
+        policy_asked(page, now, lease_lasts(p));
     }
     sphere_unlock(&page->lock);
     return granted ? SPHERE_GRANTED : SPHERE_ASKED;
@@ -590,6 +554,10 @@ SphereAnswer sphere_acquire(Processor *p, uint64_t offset, unsigned size, Sphere
     g_assert(page->open || !p->in_user || !SPHERE_RULE(LEAVE_USER));
     p->request.word = in_page / 8;
     p->request.last_word = (in_page + size - 1) / 8;
+    if (access == SPHERE_WRITE && lease_goes_on(p, page)) {
+        sphere_unlock(&page->lock);
+        return SPHERE_GRANTED;
+    }
     return ask(p, page);
 }
 
@@ -649,16 +617,16 @@ void sphere_arcs(Processor *p, OrderEmit *emit, void *opaque)
  * its request meanwhile, and gives nothing then.  Who finds a bit in the inbox must find the
  * request, too, for nobody else looks for it: so the one is released, the other acquired.
  */
-static uint32_t serve_inbox(Processor *p, const Processor *server)
+static uint32_t serve_inbox(Processor *p, const Processor *server, uint32_t askers)
 {
-    uint32_t inbox = __atomic_exchange_n(&p->inbox, 0, __ATOMIC_ACQUIRE);
+    uint32_t inbox = __atomic_fetch_and(&p->inbox, ~askers, __ATOMIC_ACQUIRE) & askers;
     uint32_t asleep = 0;
 
     for (unsigned n = p->sphere->n_processors, i = 1; inbox && i < n; i++) {
-        unsigned next = (p->index + i) % n;
+        Processor *next = &p->sphere->processor[(p->index + i) % n];
 
-        if (inbox & LINE_BIT(next)) {
-            asleep |= serve(&p->sphere->processor[next], server);
+        if (inbox & LINE_BIT(next->index)) {
+            asleep |= serve(next, server);
         }
     }
     return asleep;
@@ -681,10 +649,10 @@ void sphere_serve(Processor *p, Position position)
     g_assert(!p->told && position >= p->ordered);
     p->in_hand.page = NULL;
     p->published = position;
-    asleep = serve_inbox(p, p);
+    asleep = serve_inbox(p, p, lease_pressing(p));
     if (asleep) {
         become_safe(p, position);
-        wake(p->sphere, asleep | serve_inbox(p, NULL));
+        wake(p->sphere, asleep | serve_inbox(p, NULL, lease_pressing(p)));
         sphere_run(p);
     }
 }
@@ -693,7 +661,7 @@ void sphere_safe(Processor *p, Position position)
 {
     g_assert(!p->told && position >= p->ordered);
     become_safe(p, position);
-    wake(p->sphere, serve_inbox(p, NULL));
+    wake(p->sphere, serve_inbox(p, NULL, EVERYBODY));
 }
 
 void sphere_doze(Processor *p, Position position, unsigned us)
@@ -741,12 +709,12 @@ static void wait_for_grant(Processor *p)
         waited = sphere_now_us() - since;
         if (waited <= SPIN_US) {
             sphere_relax();
-        } else if (!has_patience(p)) {
+        } else if (!lease_lasts(p)) {
             sleep_for_grant(p, 0);
         } else if (waited < p->request.lease_us) {
             sleep_for_grant(p, p->request.lease_us - waited);
         } else {
-            lose_patience(p);
+            lease_end(p);
             since = sphere_now_us();
         }
     }
@@ -761,7 +729,7 @@ bool sphere_linger(Processor *p)
     int64_t end = sphere_now_us() + LINGER_US;
 
     while (!sphere_is_granted(p)) {
-        if (has_patience(p) || sphere_is_pressed(p) || sphere_now_us() > end) {
+        if (lease_lasts(p) || sphere_is_pressed(p) || sphere_now_us() > end) {
             return false;
         }
         sphere_relax();
@@ -784,7 +752,7 @@ void sphere_await(Processor *p, Position position)
     }
     sphere_unlock(&p->lock);
     if (wait) {
-        wake(p->sphere, serve_inbox(p, NULL));
+        wake(p->sphere, serve_inbox(p, NULL, EVERYBODY));
         wait_for_grant(p);
     }
     if (!SPHERE_RULE(RUN_AT_GRANT)) {

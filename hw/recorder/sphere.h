@@ -40,11 +40,16 @@
 /* A processor's byte for a line: its L1.  Generated code tests these bits. */
 #define L1_READ 1
 #define L1_WRITE 2
+#define L1_ASIDE 4              /* no code tests this one: see lease.c */
 
 /* Words of memory whose translations a processor must drop before it runs. */
 #define SPHERE_MAX_DROPS 16
 /* Lines that a processor remembers to give back. */
 #define SPHERE_MAX_LENT 16
+/* Steps after which a holder looks again whether it goes on to write; see lease.c. */
+#ifndef SPHERE_LOOK_AGAIN
+#define SPHERE_LOOK_AGAIN 5000
+#endif
 
 typedef struct Sphere Sphere;
 typedef struct Processor Processor;
@@ -72,6 +77,7 @@ typedef struct SphereCounts {
     uint64_t pages_moved;       /* whole pages at once */
     uint64_t migratory;         /* writable at the read */
     uint64_t leases;            /* asked, and let the holder go on for a while */
+    uint64_t leases_ended;      /* as the holder, since it did not write any more */
     uint64_t given_back;        /* lines, unasked */
     uint64_t drops;             /* translations to drop, asked of others */
     uint64_t code_left;         /* pages of code that others wrote to */
@@ -89,6 +95,7 @@ struct Processor {
     /* Its own thread's. */
     Position floor;
     Position ordered;           /* it must not be safe before this position */
+    Position looked;            /* whether it goes on to write what others wait for */
     bool exclusive;             /* nobody else runs, and it cannot wait */
     SphereCounts counts;
     void *user;
@@ -122,8 +129,8 @@ struct Processor {
         bool table, code;       /* copies that it is going to make */
         bool in_hand;           /* these words were granted before, see below */
         int64_t lease_us;       /* for so long it lets the holder go on */
-        int patient;            /* a lease: it does not kick yet; atomic, so no bool beside others */
-        uint32_t unkicked;      /* whom; atomic */
+        int patient;            /* a lease lasts; atomic, so no bool beside others */
+        uint32_t unkicked;      /* who must hear when it ends; atomic */
         uint32_t dropped;       /* who has dropped translations for it already */
     } request;
 
@@ -216,6 +223,11 @@ void sphere_leave_user(Processor *processor);
 void sphere_open_page(Sphere *sphere, uint64_t offset);
 bool sphere_is_open(Sphere *sphere, uint64_t offset);
 
+/*
+ * At a boundary, running: those that it has leases from wait no longer for what it does not write.
+ * True if others still do: then this must be called again SPHERE_LOOK_AGAIN steps later.
+ */
+bool sphere_look_at_leases(Processor *processor, Position position);
 /* Is it asked for lines by somebody who does not wait for a lease to end? */
 bool sphere_is_pressed(const Processor *processor);
 /*

@@ -25,8 +25,8 @@ from recording import (console, end, place, record, replay, start, stock_command
                        wait_for_console)
 
 SMALL = {            # rounds, so that each takes about a second
-    "faults": 4, "forkstorm": 20, "locks": 100000, "logbook": 50000, "pipes": 500, "private": 4,
-    "racey": 100000, "signals": 10, "syscalls": 60,
+    "faults": 4, "forkstorm": 20, "handoff": 5000, "locks": 100000, "logbook": 50000,
+    "pipes": 500, "private": 4, "racey": 100000, "signals": 10, "syscalls": 60,
 }
 
 
@@ -236,7 +236,7 @@ def a_32_bit_program_replays_identically():
 
 # --- several vCPUs ------------------------------------------------------------------------
 
-@test_each(["racey locks forkstorm", "pipes signals syscalls"])
+@test_each(["racey locks forkstorm", "pipes signals syscalls handoff"])
 def programs_on_four_vcpus_replay_identically(programs):
     cycle("smp", " && ".join(f"{p} -t 4 -n {max(1, SMALL[p] // 4)}" for p in programs.split()), smp=4)
 

@@ -186,6 +186,7 @@ static void be_safe(Vcpu *v)
 static void boundary(Vcpu *v)
 {
     __atomic_store_n(&v->kicked, 0, __ATOMIC_SEQ_CST);
+    sphere_look_at_leases(v->processor, v->position);
     if (exclusive_wanted()) {
         be_safe(v);
         exec_end(v);

@@ -32,6 +32,7 @@
     rule(OPEN, "lines that user mode reaches are not taken from it") \
     rule(LEAVE_USER, "who needs others leaves user mode first") \
     rule(WALKS_OPEN, "what is walked in user mode is open") \
+    rule(GOES_ON, "only who has put its write bit aside takes it back") \
     rule(RUN_AT_GRANT, "nobody takes back what was granted before it was used")
 
 enum {
