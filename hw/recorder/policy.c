@@ -9,6 +9,8 @@
 #define STREAK_AGAIN 8
 /* A page in one piece moves as one, unless it was asked for that often in WINDOW_US. */
 #define CALM_MOVES 2
+/* Lines on either side of what is asked for that may come along. */
+#define NEIGHBOURS 2
 /*
  * Leases.  If lines of a page are asked for more often than LEASE_MOVES, in a time
  * of WINDOW_US, then who was granted one keeps it for LEASE_US, whoever asks, as long as
@@ -68,6 +70,31 @@ bool policy_moves_lines(const Processor *p, SpherePage *page, uint32_t in_the_wa
     page->streak = 0;
     page->moved = true;
     return true;
+}
+
+/* --- objects that are larger than a line ------------------------------------------------ */
+
+/* It moved with what was asked for before, and would soon be asked for, too. */
+static bool comes_along(const Line *line, uint32_t holder)
+{
+    return line->state == LINE_OWNED && line->holders == holder && line->migratory &&
+           !line->reserved;
+}
+
+uint64_t policy_neighbours(const SpherePage *page, uint64_t lines, uint32_t holder)
+{
+    int first = __builtin_ctzll(lines), last = 63 - __builtin_clzll(lines);
+    uint64_t found = 0;
+
+    for (int i = first - 1; i >= MAX(first - NEIGHBOURS, 0) &&
+         comes_along(&page->lines[i], holder); i--) {
+        found |= UINT64_C(1) << i;
+    }
+    for (int i = last + 1; i <= MIN(last + NEIGHBOURS, (int)SPHERE_PAGE_LINES - 1) &&
+         comes_along(&page->lines[i], holder); i++) {
+        found |= UINT64_C(1) << i;
+    }
+    return found;
 }
 
 /* --- leases ----------------------------------------------------------------------------- */

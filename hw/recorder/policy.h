@@ -18,6 +18,9 @@ bool policy_moves_whole(const SpherePage *page, int64_t now);
 /* Of a page in lines: all that they have, who are @in_the_way of what @processor asks for? */
 bool policy_moves_lines(const Processor *processor, SpherePage *page, uint32_t in_the_way);
 
+/* Lines beside @lines, of the same @holder, which will be needed next if they are of one object. */
+uint64_t policy_neighbours(const SpherePage *page, uint64_t lines, uint32_t holder);
+
 /* May there be leases on this page?  Then one must know since when lines are held. */
 bool policy_is_hot(const SpherePage *page);
 /* How long may who has written the lines that @processor asks for go on with them? */

@@ -412,6 +412,8 @@ static void widen(Processor *p, SpherePage *page, int64_t now)
             }
         }
         p->counts.pages_moved++;
+    } else if (in_the_way && !reservers && !page->protected) {
+        p->request.lines |= policy_neighbours(page, p->request.lines, in_the_way);
     }
 }
 
@@ -497,6 +499,8 @@ static SphereAnswer ask(Processor *p, SpherePage *page)
         return SPHERE_GRANTED;
     }
     now = sphere_now_us();
+    line = policy_line_to_lend(p, page);
+    in_vain = line && is_in_vain(p, line);
     p->request.dropped = 0;
     __atomic_store_n(&p->request.granted, GRANT_AWAITED, __ATOMIC_RELAXED);
     widen(p, page, now);
@@ -504,10 +508,8 @@ static SphereAnswer ask(Processor *p, SpherePage *page)
     __atomic_store_n(&p->request.page, page, __ATOMIC_RELAXED);
     p->request.in_hand = copies_is_in_hand(p, page) && SPHERE_RULE(IN_HAND);
     lease_begin(p, page, now);
-    line = policy_line_to_lend(p, page);
-    in_vain = line && is_in_vain(p, line);
     granted = grant_or_reserve(p, page, NULL, now);
-    if (line) {
+    if (line && page->lines) {          /* it may be in one piece again */
         policy_asked_for(line, granted, in_vain);
         lend(p, page, line);
     }
