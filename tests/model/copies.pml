@@ -8,6 +8,9 @@
  * changes a word must come after all uses of what was there (with -DCLOCKS).  Without, programs
  * go on for ever, and spin looks for a store that is never made.
  *
+ * With -DASIDE who has a write bit may put it aside, and take it back (hw/recorder/lease.c); and
+ * the page may be unprotected at any time when nobody has copies, by stores to other lines of it.
+ *
  * The first USERS processors use, and flush, STEPS times; those from WRITERS on store, and if
  * they do not use, STORES times.
  */
@@ -39,6 +42,7 @@ bool in_copies[N];              /* it may have copies: in T, or in I */
 bool must_drop[N];
 bool protected;                 /* the page has no write bits */
 bool write_bit[N];
+bool aside[N];                  /* with -DASIDE, for a lease: it has one, but its next store misses */
 byte word[N];                   /* that its request wants to store to */
 byte in_hand[N];                /* the word that it was last granted to store to, + 1 */
 byte dropped[N];                /* who has dropped for its request */
@@ -135,6 +139,7 @@ inline copies_granted(p, line, write) {
     :: else
     fi;
     write_bit[p] = owned[line] && (!protected || BROKEN(WRITE_BITS));
+    aside[p] = false;
     if
     :: !write && enters[p] ->
         protected = true;
@@ -182,6 +187,29 @@ inline flush(p) {
 #endif
 }
 
+/* lease_goes_on(): to own the line is not enough. */
+inline take_back(p) {
+    if
+    :: !protected &&
+       (aside[p] || (BROKEN(TAKE_BACK) && owned[0] && holders[0] == BIT(p))) ->
+        aside[p] = false;
+        write_bit[p] = true
+    :: else
+    fi
+}
+
+#ifdef ASIDE
+inline nobody_has_copies() {
+    q_ = 0;
+    ok_ = true;
+    do
+    :: q_ < N -> ok_ = ok_ && !in_copies[q_]; q_++
+    :: else -> break
+    od;
+    q_ = 0
+}
+#endif
+
 #define USE 1
 #define STORE 2
 #define FLUSH 3
@@ -202,6 +230,12 @@ inline try(p) {
     enters[p] = op == USE;
     word[p] = w;
     storing[p] = op == STORE;
+#ifdef ASIDE
+    if
+    :: op == STORE -> take_back(p)
+    :: else
+    fi;
+#endif
     if
     :: op == FLUSH || (op == USE && copy[p]) || (op == STORE && write_bit[p]) -> asked = false
     :: else ->
@@ -256,6 +290,14 @@ proctype Vcpu(byte p) {
             fi;
             try(p)
         }
+#ifdef ASIDE
+    :: atomic { !op && write_bit[p] -> write_bit[p] = false; aside[p] = true }
+    :: atomic { !op && protected ->
+            nobody_has_copies();
+            protected = !ok_;
+            ok_ = false
+        }
+#endif
     :: atomic { asked && granted[p] -> await_grant(p); take_drops(p) }
     :: atomic { (!op && (inbox[p] || !MORE)) || (asked && !granted[p]) ->
             settle(p);

@@ -38,6 +38,7 @@
 #define RULE_USER_ARC 22        /* who takes from user mode comes after what the kernel did there */
 #define RULE_OPEN 23            /* lines that user mode reaches are not taken from it */
 #define RULE_LEAVE_USER 24      /* who needs others leaves user mode first */
+#define RULE_TAKE_BACK 25       /* only a write bit that was put aside is taken back */
 
 byte broken;
 #define BROKEN(rule) (broken == RULE_##rule)
@@ -223,6 +224,7 @@ inline take(p, q, line, write) {
     remember_writer(q, line);
 #ifdef COPIES
     write_bit[q] = false;
+    aside[q] = false;
 #endif
     owned[line] = false;
     if

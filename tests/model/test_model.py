@@ -76,6 +76,8 @@ MODELS = {
     "own-translations": ("copies.pml", ["CLOCKS", "USERS=1", "STEPS=4", "STORES=1"], False),
     "shared-translations": ("copies.pml", ["CLOCKS", "N=3", "USERS=2", "WRITERS=2", "STORES=1"],
                             False),
+    "put-aside": ("copies.pml", ["CLOCKS", "USERS=1", "WRITERS=1", "ASIDE"], False),
+    "own-put-aside": ("copies.pml", ["CLOCKS", "USERS=1", "STEPS=4", "STORES=1", "ASIDE"], False),
     "code": ("copies.pml", ["CLOCKS", "USERS=1", "WRITERS=1", "CODE"], False),
     "every-store-is-made": ("copies.pml", ["USERS=1", "WRITERS=1"], True),
 }
@@ -103,6 +105,7 @@ BROKEN = {
     "WRITE_BITS": "translations",
     "IN_HAND_ENDS": "translations",
     "PROTECT": "own-translations",
+    "TAKE_BACK": "put-aside",
     "RESERVE": "shared-translations",
     "IN_HAND": "every-store-is-made",
     "IN_HAND_PASSES": "every-store-is-made",
