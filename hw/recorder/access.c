@@ -238,7 +238,9 @@ void recorder_safepoint(CPUState *cpu)
             sphere_give_back(v->processor, recorder_position(cpu));
         }
         if (leased) {
-            recorder_grant(cpu, MIN(recorder_limit(cpu), recorder_position(cpu) + SPHERE_LOOK_AGAIN));
+            Position look_again = recorder_position(cpu) + SPHERE_LOOK_AGAIN;
+
+            recorder_grant(cpu, MIN(recorder_limit(cpu), look_again));
         }
     }
     sphere_boundary(v->processor, recorder_position(cpu));

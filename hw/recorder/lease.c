@@ -2,7 +2,7 @@
 /*
  * Leases: lines that move all the time stay for a while with who writes them.
  *
- * Whoever asks for such lines lets their owner go on at its boundaries, and wait for the end of
+ * Whoever asks for such lines lets their owner go on at its boundaries, and waits for the end of
  * the lease instead.  But an owner that has stopped writing, since it spins on what another one
  * must write, say, would only lose time.  We do not see stores that hit, so the owner puts its
  * write bits aside when it is asked (L1_ASIDE), and looks some steps later whether they are back:
