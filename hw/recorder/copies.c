@@ -212,7 +212,7 @@ void copies_protect(Processor *p, SpherePage *page)
 bool copies_enter_again(Processor *p, SpherePage *page, uint64_t lines)
 {
     const uint64_t may_write = (L1_WRITE | L1_ASIDE) * UINT64_C(0x0101010101010101);
-    const uint8_t *l1 = p->l1 + (sphere_page_offset(p->sphere, page) >> SPHERE_LINE_SHIFT);
+    const uint8_t *l1 = sphere_l1_of(p, page);
     uint64_t word, all = 0;
 
     for (unsigned i = 0; i < SPHERE_PAGE_LINES; i += sizeof(word)) {

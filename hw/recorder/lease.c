@@ -22,7 +22,7 @@
 
 void lease_begin(Processor *p, SpherePage *page, int64_t now)
 {
-    __atomic_store_n(&p->request.unkicked, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&p->request.lease_from, 0, __ATOMIC_RELAXED);
     p->request.lease_us = policy_lease_us(p, page, now);
     __atomic_store_n(&p->request.patient, p->request.lease_us > 0, __ATOMIC_RELAXED);
 }
@@ -36,7 +36,7 @@ bool lease_lasts(const Processor *p)
 void lease_asks(Processor *p, Processor *from)
 {
     if (lease_lasts(p)) {
-        __atomic_fetch_or(&p->request.unkicked, LINE_BIT(from->index), __ATOMIC_RELAXED);
+        __atomic_fetch_or(&p->request.lease_from, LINE_BIT(from->index), __ATOMIC_RELAXED);
     }
     if (from->running) {
         p->sphere->ops->kick(from);
@@ -45,12 +45,12 @@ void lease_asks(Processor *p, Processor *from)
 
 void lease_end(Processor *p)
 {
-    uint32_t unkicked;
+    uint32_t lease_from;
 
     __atomic_store_n(&p->request.patient, false, __ATOMIC_SEQ_CST);
-    unkicked = __atomic_exchange_n(&p->request.unkicked, 0, __ATOMIC_SEQ_CST);
-    for (unsigned i = 0; unkicked; i++, unkicked >>= 1) {
-        if (unkicked & 1) {
+    lease_from = __atomic_exchange_n(&p->request.lease_from, 0, __ATOMIC_SEQ_CST);
+    for (unsigned i = 0; lease_from; i++, lease_from >>= 1) {
+        if (lease_from & 1) {
             p->sphere->ops->kick(&p->sphere->processor[i]);
         }
     }
@@ -76,11 +76,6 @@ bool sphere_is_pressed(const Processor *p)
     return lease_pressing(p);
 }
 
-static const uint8_t *l1_of(const Processor *p, const SpherePage *page)
-{
-    return p->l1 + (sphere_page_offset(p->sphere, page) >> SPHERE_LINE_SHIFT);
-}
-
 /* Has @p written what @asker waits for, since it looked the last time? */
 static bool has_written(Processor *p, const Processor *asker)
 {
@@ -94,7 +89,7 @@ static bool has_written(Processor *p, const Processor *asker)
     sphere_lock(&page->lock);
     if (__atomic_load_n(&asker->request.page, __ATOMIC_RELAXED) == page) {
         FOREACH_LINE(i, page_distinct(page, asker->request.lines)) {
-            if (l1_of(p, page)[i] & L1_WRITE) {
+            if (sphere_l1_of(p, page)[i] & L1_WRITE) {
                 sphere_set_l1(p, page, i, L1_READ | L1_ASIDE);
                 written = true;
             }
@@ -138,7 +133,7 @@ bool lease_goes_on(Processor *p, SpherePage *page)
         return false;
     }
     FOREACH_LINE(i, page_distinct(page, p->request.lines)) {
-        if (!(l1_of(p, page)[i] & (L1_WRITE | L1_ASIDE)) && SPHERE_RULE(GOES_ON)) {
+        if (!(sphere_l1_of(p, page)[i] & (L1_WRITE | L1_ASIDE)) && SPHERE_RULE(GOES_ON)) {
             return false;
         }
     }

@@ -23,6 +23,12 @@ static inline SpherePage *sphere_page_at(Sphere *sphere, uint64_t offset)
     return &sphere->pages[offset >> SPHERE_PAGE_SHIFT];
 }
 
+/* Its L1 bytes of this page. */
+static inline uint8_t *sphere_l1_of(const Processor *processor, const SpherePage *page)
+{
+    return processor->l1 + (sphere_page_offset(processor->sphere, page) >> SPHERE_LINE_SHIFT);
+}
+
 /* The page is locked.  A page with copies has no write bits. */
 void sphere_set_l1(Processor *processor, const SpherePage *page, unsigned line, uint8_t byte);
 

@@ -100,17 +100,14 @@ uint64_t sphere_memory(const Sphere *sphere)
 
 void sphere_set_l1(Processor *p, const SpherePage *page, unsigned line, uint8_t byte)
 {
-    uint8_t *l1 = p->l1;
-
-    if (!l1) {
+    if (!p->l1) {
         return;
     }
-    l1 += sphere_page_offset(p->sphere, page) >> SPHERE_LINE_SHIFT;
     byte &= page->protected ? L1_READ : L1_READ | L1_WRITE | L1_ASIDE;
     if (page->lines) {
-        l1[line] = byte;
+        sphere_l1_of(p, page)[line] = byte;
     } else {
-        memset(l1, byte, SPHERE_PAGE_LINES);
+        memset(sphere_l1_of(p, page), byte, SPHERE_PAGE_LINES);
     }
 }
 

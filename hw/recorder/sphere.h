@@ -40,7 +40,7 @@
 /* A processor's byte for a line: its L1.  Generated code tests these bits. */
 #define L1_READ 1
 #define L1_WRITE 2
-#define L1_ASIDE 4              /* no code tests this one: see lease.c */
+#define L1_ASIDE 4              /* not tested by generated code: see lease.c */
 
 /* Words of memory whose translations a processor must drop before it runs. */
 #define SPHERE_MAX_DROPS 16
@@ -130,7 +130,7 @@ struct Processor {
         bool in_hand;           /* these words were granted before, see below */
         int64_t lease_us;       /* for so long it lets the holder go on */
         int patient;            /* a lease lasts; atomic, so no bool beside others */
-        uint32_t unkicked;      /* who must hear when it ends; atomic */
+        uint32_t lease_from;    /* who must hear when it ends; atomic */
         uint32_t dropped;       /* who has dropped translations for it already */
     } request;
 

@@ -187,6 +187,7 @@ inline flush(p) {
 #endif
 }
 
+#ifdef ASIDE
 /* lease_goes_on(): to own the line is not enough. */
 inline take_back(p) {
     if
@@ -198,7 +199,6 @@ inline take_back(p) {
     fi
 }
 
-#ifdef ASIDE
 inline nobody_has_copies() {
     q_ = 0;
     ok_ = true;
