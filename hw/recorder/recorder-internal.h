@@ -27,6 +27,7 @@
     X(WAKE_UPS, "wake-ups") \
     X(OTHER_STEPS, "steps that are no instruction") \
     X(FLUSHES, "translation flushes") \
+    X(TLBS_GROWN, "TLBs made larger") \
     X(ARCS, "arcs")
 
 typedef enum RecorderCounterIndex {

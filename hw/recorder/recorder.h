@@ -231,11 +231,15 @@ static inline void recorder_exclusive_end(CPUState *cpu)
     }
 }
 
-/* A translation is made of the page at @host. */
+/* A translation is about to be made of the page at @host. */
 void recorder_translated_slow(CPUState *cpu, int mmu_idx, const void *host);
+void recorder_grow_tlb_slow(CPUState *cpu, int mmu_idx);
 
 static inline void recorder_translated(CPUState *cpu, int mmu_idx, const void *host)
 {
+    if (recorder_active()) {
+        recorder_grow_tlb_slow(cpu, mmu_idx);
+    }
     if (recorder_recording()) {
         recorder_translated_slow(cpu, mmu_idx, host);
     }
@@ -365,8 +369,7 @@ static inline void recorder_table_base(CPUState *cpu, bool user)
 
 /*
  * Is a single page's translation being dropped, which is known not to be part of
- * a large one?  Then the rest of the TLB stays; and it still counts as used: the
- * TLB's size follows the count at the next flush, and would shrink to nothing.
+ * a large one?  Then the rest of the TLB stays.
  */
 bool recorder_drops_one_page(CPUState *cpu);
 

@@ -64,6 +64,7 @@ def a_recording_shows_where_it_is():
     check("next-event" not in b and later["seconds"] > first["seconds"], later)
     for name in ("inputs", "device stores", "interrupts"):
         check(counters(b["statistics"])[name] > counters(a["statistics"])[name] > 0, name)
+    check(counters(a["statistics"])["TLBs made larger"] > 0, a)
     check(counters(later["log-bytes"])["input"] > counters(first["log-bytes"])["input"], later)
     qmp("recorder-stop", pause=True)
     off = status(qmp)
@@ -112,6 +113,7 @@ def a_replay_shows_what_comes_next():
     # Of two moments, one may lie a budget behind the other.
     check(vcpu["next-position"] + 65536 > vcpu["position"] > 0, vcpu)
     check(vcpu["state"] in STATES and counters(vcpu["statistics"])["inputs"] > 0, vcpu)
+    check(counters(vcpu["statistics"])["TLBs made larger"] > 0, vcpu)
     check("log-bytes" not in shown and "seconds" in shown, shown)
     end(process)
     qmp.close()

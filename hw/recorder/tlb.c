@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * QEMU makes a TLB that was nearly full larger when it is flushed.  Here that hardly ever
+ * happens: a guest's TLBI does nothing, since translations are coherent (tables.c).  So a
+ * TLB that fills up grows at once, and keeps what it has.
+ *
+ * How large a TLB is decides how often the guest's tables are walked, and nothing that
+ * the guest could see; so it need not be the same in replay.
+ */
+#include "qemu/osdep.h"
+#include "accel/tcg/internal-common.h"
+#include "exec/target_page.h"
+#include "exec/tlb-common.h"
+#include "hw/core/cpu.h"
+
+#include "hw/recorder/recorder.h"
+#include "hw/recorder/recorder-internal.h"
+
+/* So much of it must be in use; as for QEMU at a flush. */
+#define FULL_PERCENT 70
+/* And so much in truth: see below. */
+#define REALLY_FULL_PERCENT 50
+/* Each flush clears all of it, so it does not grow beyond this. */
+#define MOST_ENTRIES (1u << 14)
+
+static bool is_empty(const CPUTLBEntry *entry)
+{
+    return entry->addr_read == -1 && entry->addr_write == -1 && entry->addr_code == -1;
+}
+
+static vaddr page_number(const CPUTLBEntry *entry)
+{
+    uint64_t address = entry->addr_read != -1 ? entry->addr_read :
+                       entry->addr_write != -1 ? entry->addr_write : entry->addr_code;
+
+    return address >> TARGET_PAGE_BITS;
+}
+
+/*
+ * QEMU counts an entry again if it is made again of the same page.  Whoever counts all of
+ * them does so after many new ones only, for one percentage is well above the other.
+ */
+static bool is_nearly_full(CPUTLBDesc *desc, const CPUTLBDescFast *fast, size_t n_entries)
+{
+    if (desc->n_used_entries <= n_entries * FULL_PERCENT / 100) {
+        return false;
+    }
+    desc->n_used_entries = 0;
+    for (size_t i = 0; i < n_entries; i++) {
+        desc->n_used_entries += !is_empty(&fast->table[i]);
+    }
+    return desc->n_used_entries > n_entries * REALLY_FULL_PERCENT / 100;
+}
+
+/* Low bits of its page's number are its place, now one more of them: no two meet. */
+static void move_entries(const CPUTLBEntry *from, const CPUTLBEntryFull *from_full,
+                         CPUTLBEntry *to, CPUTLBEntryFull *to_full, size_t n_entries)
+{
+    memset(to, -1, 2 * n_entries * sizeof(*to));
+    for (size_t i = 0; i < n_entries; i++) {
+        if (!is_empty(&from[i])) {
+            size_t place = i | (page_number(&from[i]) & n_entries);
+
+            to[place] = from[i];
+            to_full[place] = from_full[i];
+        }
+    }
+}
+
+void recorder_grow_tlb_slow(CPUState *cpu, int mmu_idx)
+{
+    CPUTLBDesc *desc = &cpu->neg.tlb.d[mmu_idx];
+    CPUTLBDescFast *fast = &cpu->neg.tlb.f[mmu_idx];
+    size_t n_entries = (fast->mask >> CPU_TLB_ENTRY_BITS) + 1;
+    CPUTLBEntry *table = fast->table;
+    CPUTLBEntryFull *full = desc->fulltlb;
+
+    if (fixed_tlb_bits || n_entries >= MOST_ENTRIES || !is_nearly_full(desc, fast, n_entries)) {
+        return;
+    }
+    /* Other threads look for entries of a page, and make it read-only. */
+    qemu_spin_lock(&cpu->neg.tlb.c.lock);
+    fast->table = g_new(CPUTLBEntry, 2 * n_entries);
+    desc->fulltlb = g_new(CPUTLBEntryFull, 2 * n_entries);
+    fast->mask = (2 * n_entries - 1) << CPU_TLB_ENTRY_BITS;
+    move_entries(table, full, fast->table, desc->fulltlb, n_entries);
+    qemu_spin_unlock(&cpu->neg.tlb.c.lock);
+    g_free(table);
+    g_free(full);
+    recorder_count(cpu->recorder, RECORDER_COUNT_TLBS_GROWN);
+}
