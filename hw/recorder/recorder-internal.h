@@ -99,6 +99,7 @@ typedef struct RecorderVcpu {
     bool flush_due;             /* the vCPU changed a table: drop all translations */
     bool drop_due;              /* the same, but replay must be told */
     bool drops_one_page;
+    bool drops_user_mode;
     uint64_t user_tables;       /* TTBR0 of which user translations were made */
     vaddr low_page[RECORDER_LOW_PAGES]; /* user pages with privileged translations */
     unsigned n_low_pages;       /* more than fit: all may be */

@@ -354,9 +354,8 @@ static inline void recorder_fetch_wrote(CPUState *cpu, const void *host)
 }
 
 /*
- * Another table is about to be used, with the same ASID: for user addresses
- * (TTBR0 of Arm), or for all.  Or what is found in tables is about to mean
- * something else.
+ * Another table is about to be used: for user addresses (TTBR0 of Arm), or for all.
+ * Or what is found in tables is about to mean something else.
  */
 void recorder_table_base_slow(CPUState *cpu, bool user);
 
@@ -372,6 +371,9 @@ static inline void recorder_table_base(CPUState *cpu, bool user)
  * a large one?  Then the rest of the TLB stays.
  */
 bool recorder_drops_one_page(CPUState *cpu);
+
+/* Are only translations of user mode being dropped?  Others find their blocks as before. */
+bool recorder_keeps_blocks(CPUState *cpu);
 
 /*
  * A store is about to hit a page that is not plain data.  Does not return if

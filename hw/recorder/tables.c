@@ -299,11 +299,12 @@ void recorder_store_slow(CPUState *cpu, ram_addr_t address, unsigned size,
 }
 
 /*
- * TTBR0 changes, the ASID stays, and QEMU drops nothing: what is found at a user
- * address would depend on what the TLB still has.  Linux does that
- * at every entry to the kernel of a CPU without PAN.  Translations for user mode
- * stay until they would be used with another TTBR0 (recorder_user_access), since
- * the old one mostly comes back; privileged ones go now.
+ * A translation depends on the words of tables and on where they begin, but not on an ASID: so
+ * when TTBR0 changes, with the ASID or without, what was found at user addresses goes, and the
+ * kernel's translations stay.  Linux does that when it switches to another process, and, on
+ * a CPU without PAN, also at every entry.  What user mode may use stays until it would be used
+ * with another TTBR0 (recorder_user_access), since the old one mostly comes back; privileged
+ * translations go now.
  */
 void recorder_table_base_slow(CPUState *cpu, bool user)
 {
@@ -322,4 +323,9 @@ void recorder_table_base_slow(CPUState *cpu, bool user)
 bool recorder_drops_one_page(CPUState *cpu)
 {
     return cpu->recorder && cpu->recorder->drops_one_page;
+}
+
+bool recorder_keeps_blocks(CPUState *cpu)
+{
+    return cpu->recorder && cpu->recorder->drops_user_mode;
 }

@@ -10,6 +10,7 @@
 #include "cpregs.h"
 #include "internals.h"
 #include "accel/tcg/cpu-ops.h"
+#include "accel/tcg/tb-jmp-cache.h"
 
 #include "arm-powerctl.h"
 #include "exec/cputlb.h"
@@ -65,6 +66,21 @@ void recorder_registers(CPUState *cpu, Registers *registers)
 #undef X
 }
 
+/* QEMU finds blocks by their addresses, and would forget all of them. */
+static void drop_user_mode(CPUState *cpu)
+{
+    CPUJumpCache *cache = cpu->tb_jmp_cache;
+
+    cpu->recorder->drops_user_mode = true;
+    tlb_flush_by_mmuidx(cpu, ARMMMUIdxBit_E10_0);
+    cpu->recorder->drops_user_mode = false;
+    for (unsigned i = 0; i < TB_JMP_CACHE_SIZE; i++) {
+        if (!extract64(cache->array[i].pc, 55, 1)) {
+            qatomic_set(&cache->array[i].tb, NULL);
+        }
+    }
+}
+
 /*
  * An access in user mode is about to be made, or may be from now on: return to
  * EL0, LDTR, STTR.  See recorder_table_base().
@@ -75,9 +91,8 @@ void HELPER(recorder_user_access)(CPUARMState *env)
 
     if (recorder_active() && cpu->recorder->user_tables != env->cp15.ttbr0_el[1]) {
         cpu->recorder->user_tables = env->cp15.ttbr0_el[1];
-        /* Nothing is there if all was dropped with the ASID; but the lookup of TBs would suffer. */
         if (cpu->neg.tlb.c.dirty & ARMMMUIdxBit_E10_0) {
-            tlb_flush_by_mmuidx(cpu, ARMMMUIdxBit_E10_0);
+            drop_user_mode(cpu);
         }
     }
 }
