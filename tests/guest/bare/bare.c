@@ -33,6 +33,7 @@ enum {
 #define PTE_PAGE    3ul
 #define PTE_BLOCK   1ul
 #define PTE_ATTR(n) ((uint64_t)(n) << 2)
+#define PTE_USER    (1ul << 6)
 #define PTE_RO      (1ul << 7)
 #define PTE_INNER   (3ul << 8)
 #define PTE_AF      (1ul << 10)
@@ -56,6 +57,11 @@ static uint64_t level2[512] __attribute__((aligned(PAGE)));
 static volatile uint64_t level3[512] __attribute__((aligned(PAGE)));
 static uint8_t stack[16 * PAGE] __attribute__((aligned(PAGE), used));
 static uint8_t second_stack[PAGE] __attribute__((aligned(PAGE)));
+
+/* A second set of tables, where a few pages are others. */
+static uint64_t other1[512] __attribute__((aligned(PAGE)));
+static uint64_t other2[512] __attribute__((aligned(PAGE)));
+static uint64_t other3[512] __attribute__((aligned(PAGE)));
 
 /* Above all that: a block with pages for the tests to play with, and a buffer. */
 #define PLAY        (RAM + 8 * BLOCK)
@@ -95,6 +101,10 @@ asm(".balign 2048\n"
     "    stp x0, x1, [sp, #-192]!\n"
     "    mov x0, #1\n"
     "    b entry\n"
+    ".org vectors + 0x400\n"           /* user mode has called: run_as_user() returns */
+    "    ldp x29, x30, [sp], #16\n"
+    "    msr daifclr, #2\n"
+    "    ret\n"
     ".org vectors + 0x800\n"
     "entry:\n"
     "    stp x2, x3, [sp, #16]\n   stp x4, x5, [sp, #32]\n   stp x6, x7, [sp, #48]\n"
@@ -107,6 +117,13 @@ asm(".balign 2048\n"
     "    ldp x14, x15, [sp, #112]\n ldp x16, x17, [sp, #128]\n ldp x18, x19, [sp, #144]\n"
     "    ldp x29, x30, [sp, #160]\n"
     "    ldp x0, x1, [sp], #192\n"
+    "    eret\n"
+    "run_as_user:\n"
+    "    stp x29, x30, [sp, #-16]!\n"
+    "    msr daifset, #2\n"
+    "    msr elr_el1, x0\n"
+    "    mov x0, #0x3c0\n"              /* EL0, no interrupts */
+    "    msr spsr_el1, x0\n"
     "    eret\n");
 
 /* A fault is counted, and the instruction skipped. */
@@ -209,6 +226,7 @@ static void clean_code(void)
 }
 
 #define RET         0xd65f03c0u
+#define SVC         0xd4000001u
 #define MOV_X0(n)   (0xd2800000u | (n) << 5)
 
 /* Access flags and dirty states that walks set, while interrupts look at them. */
@@ -295,6 +313,66 @@ static void test_attributes(void)
     write_sysreg("mair_el1", MAIR);
     change(&level3[2], pte);
     report("attributes", true);
+}
+
+/* Pages 3 to 5 are what pages 6 to 8 are in the others. */
+static void make_other_tables(void)
+{
+    for (unsigned i = 0; i < 512; i++) {
+        other1[i] = level1[i];
+        other2[i] = level2[i];
+        other3[i] = level3[i];
+    }
+    for (unsigned i = 3; i < 6; i++) {
+        other3[i] = level3[i + 3];
+    }
+    other2[(PLAY - RAM) / BLOCK] = (uint64_t)other3 | PTE_PAGE;
+    other1[1] = (uint64_t)other2 | PTE_PAGE;
+}
+
+static uint64_t load_as_user(uint64_t address)
+{
+    uint64_t value;
+
+    asm volatile("ldtr %0, [%1]" : "=r"(value) : "r"(address) : "memory");
+    return value;
+}
+
+/*
+ * Tables are exchanged for others, with another ASID or with the same, and nothing else is
+ * said: no translation and no code of the others may be used.  (Without TLBI an ASID must not
+ * come back with other tables; here translations are coherent, and it may.)
+ */
+static void test_bases(void)
+{
+    extern uint64_t run_as_user(uint64_t address);
+    uint64_t (*call)(void) = (void *)(PLAY + 5 * PAGE + 8);
+    bool good = true;
+
+    change(&level3[4], level3[4] | PTE_USER);
+    change(&level3[7], level3[7] | PTE_USER);
+    for (uint64_t i = 3; i < 9; i++) {
+        volatile uint64_t *page = (uint64_t *)(PLAY + i * PAGE);
+        volatile uint32_t *code = (uint32_t *)(page + 1);
+
+        page[0] = i < 6 ? 1 : 2;
+        code[0] = MOV_X0(i < 6 ? 1 : 2);
+        code[1] = i == 4 || i == 7 ? SVC : RET;
+    }
+    clean_code();
+    make_other_tables();
+    for (uint64_t i = 0; i < 4000; i++) {
+        bool other = i & 1;
+        uint64_t expected = 1 + other, asid = i & 2 ? i & 255 : 0;
+
+        write_sysreg("ttbr0_el1", (other ? (uint64_t)other1 : (uint64_t)level1) | asid << 48);
+        good &= !(i & 4) || *(volatile uint64_t *)(PLAY + 3 * PAGE) == expected;
+        good &= !(i & 8) || load_as_user(PLAY + 4 * PAGE) == expected;
+        good &= !(i & 16) || call() == expected;
+        good &= !(i & 32) || run_as_user(PLAY + 4 * PAGE + 8) == expected;
+    }
+    write_sysreg("ttbr0_el1", (uint64_t)level1);
+    report("bases", good);
 }
 
 static void test_random(void)
@@ -517,6 +595,7 @@ static void run_tests(void)
     }
     test_flags();
     test_attributes();
+    test_bases();
     test_random();
     test_waits();
     test_copies();
