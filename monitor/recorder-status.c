@@ -57,6 +57,7 @@ static void add_counts(RecorderCounterList ***tail, const SphereCounts *counts)
         { "lines given back", &counts->given_back },
         { "pages moved", &counts->pages_moved },
         { "migratory lines", &counts->migratory },
+        { "host cores given away", &counts->gave_way },
         { "drops asked of others", &counts->drops },
         { "code pages written", &counts->code_left },
         { "abandoned steps", &counts->abandoned },

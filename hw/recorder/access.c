@@ -223,6 +223,16 @@ static void tell_mode(CPUState *cpu)
     }
 }
 
+static void give_way(CPUState *cpu)
+{
+    RecorderVcpu *v = cpu->recorder;
+    Position position = settle(cpu);
+
+    log_stream_rest(v->log, position);
+    sphere_give_way(v->processor, position);
+    log_stream_resume(v->log);
+}
+
 void recorder_safepoint(CPUState *cpu)
 {
     RecorderVcpu *v = cpu->recorder;
@@ -236,6 +246,9 @@ void recorder_safepoint(CPUState *cpu)
         }
         if (v->processor->n_lent) {
             sphere_give_back(v->processor, recorder_position(cpu));
+        }
+        if (sphere_gives_way(v->processor, recorder_position(cpu))) {
+            give_way(cpu);
         }
         if (leased) {
             Position look_again = recorder_position(cpu) + SPHERE_LOOK_AGAIN;

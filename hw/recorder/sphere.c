@@ -709,7 +709,9 @@ static void wait_for_grant(Processor *p)
         if (waited <= SPIN_US) {
             sphere_relax();
         } else if (!lease_lasts(p)) {
+            __atomic_fetch_add(&p->sphere->n_asleep, 1, __ATOMIC_RELAXED);
             sleep_for_grant(p, 0);
+            __atomic_fetch_sub(&p->sphere->n_asleep, 1, __ATOMIC_RELAXED);
         } else if (waited < p->request.lease_us) {
             sleep_for_grant(p, p->request.lease_us - waited);
         } else {

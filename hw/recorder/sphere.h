@@ -79,6 +79,7 @@ typedef struct SphereCounts {
     uint64_t leases;            /* asked, and let the holder go on for a while */
     uint64_t leases_ended;      /* as the holder, since it did not write any more */
     uint64_t given_back;        /* lines, unasked */
+    uint64_t gave_way;          /* let the host run others */
     uint64_t drops;             /* translations to drop, asked of others */
     uint64_t code_left;         /* pages of code that others wrote to */
     uint64_t abandoned;         /* steps; counted by our user */
@@ -97,6 +98,10 @@ struct Processor {
     Position ordered;           /* it must not be safe before this position */
     Position looked;            /* whether it goes on to write what others wait for */
     bool exclusive;             /* nobody else runs, and it cannot wait */
+    struct {
+        Position looked;        /* whether it should */
+        int64_t gave;           /* the time */
+    } way;
     SphereCounts counts;
     void *user;
 
@@ -177,6 +182,7 @@ struct Sphere {
     SpherePage *pages;
     const SphereOps *ops;
     const OrderRecorder *recorder;
+    int n_asleep;               /* processors that sleep for lines; atomic */
     uint64_t lines_bytes;       /* taken by split pages; atomic */
     Processor processor[SPHERE_MAX_PROCESSORS];
 };
@@ -240,6 +246,13 @@ void sphere_serve(Processor *processor, Position position);
  * they ask.
  */
 void sphere_give_back(Processor *processor, Position position);
+
+/*
+ * At a boundary, running: should it let the host run others for a moment?  Does that, safe
+ * meanwhile; @position as for sphere_safe().  See crowd.c.
+ */
+bool sphere_gives_way(Processor *processor, Position position);
+void sphere_give_way(Processor *processor, Position position);
 
 /* At a boundary, running: nothing behind it has been published. */
 static inline void sphere_boundary(Processor *processor, Position position)

@@ -206,6 +206,11 @@ static void boundary(Vcpu *v)
     if (v->processor->n_lent && random_one_in(&v->random, 2)) {
         sphere_give_back(v->processor, v->position);
     }
+    if (sphere_gives_way(v->processor, v->position)) {
+        settle(v);
+        sphere_give_way(v->processor, v->position);
+        take_drops(v);
+    }
     sphere_boundary(v->processor, v->position);
     if (guest.user && !v->processor->in_user && v->position >= v->processor->ordered &&
         random_one_in(&v->random, guest.user)) {

@@ -125,10 +125,10 @@ int main(int argc, char **argv)
     printf("%" PRIu64 " seeds: %" PRIu64 " misses, %" PRIu64 " local, %" PRIu64 " taken, %" PRIu64
            " asked, %" PRIu64 " abandoned, %" PRIu64 " exclusive, %" PRIu64 " pages moved, %" PRIu64
            " migratory, %" PRIu64 " drops, %" PRIu64 " code left, %" PRIu64 " leases, %" PRIu64
-           " ended early\n", done, totals.misses,
+           " ended early, %" PRIu64 " gave way\n", done, totals.misses,
            totals.local, totals.taken, totals.asked, totals.abandoned, totals.exclusive,
            totals.pages_moved, totals.migratory, totals.drops, totals.code_left,
-           totals.leases, totals.leases_ended);
+           totals.leases, totals.leases_ended, totals.gave_way);
     if (trouble) {
         printf("seed %" PRIu64 ": %s\n", first + done - 1, trouble);
     }

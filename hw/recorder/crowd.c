@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * More vCPUs than host cores.
+ *
+ * The host takes its core from a vCPU wherever that is, and the vCPU keeps its lines until it runs
+ * again.  Who asks for one sleeps so long, in the middle of something that others wait for,
+ * perhaps, and they sleep, too.  We cannot tell who has no core; but somebody who sleeps for lines
+ * mostly waits for one of those.  So as long as anybody does, whoever runs lets the host run
+ * others every CROWD_US, at a boundary, where it is safe: then those who were asked give what
+ * they have, and nobody waits for one that gave way like this.
+ *
+ * When it gives way is nothing that the guest could see, nor replay.
+ */
+#include "hw/recorder/sphere-lock.h"
+#include "hw/recorder/sphere.h"
+
+#ifndef CROWD_US
+#define CROWD_US 50
+/* It does not look at the clock more often than that. */
+#define CROWD_STEPS 3000
+#endif
+
+bool sphere_gives_way(Processor *p, Position position)
+{
+    if (p->exclusive || position - p->way.looked < CROWD_STEPS ||
+        !__atomic_load_n(&p->sphere->n_asleep, __ATOMIC_RELAXED)) {
+        return false;
+    }
+    p->way.looked = position;
+    return sphere_now_us() - p->way.gave > CROWD_US;
+}
+
+void sphere_give_way(Processor *p, Position position)
+{
+    sphere_safe(p, position);
+    sphere_yield();
+    sphere_run(p);
+    p->way.gave = sphere_now_us();
+    p->counts.gave_way++;
+}
