@@ -7,9 +7,10 @@
  * perhaps, and they sleep, too.  We cannot tell who has no core; but somebody who sleeps for lines
  * mostly waits for one of those.  So as long as anybody does, whoever runs lets the host run
  * others every CROWD_US, at a boundary, where it is safe: then those who were asked give what
- * they have, and nobody waits for one that gave way like this.
+ * they have, and nobody sleeps for what one has that gave way like this.
  *
- * When it gives way is nothing that the guest could see, nor replay.
+ * When it gives way decides who gets which line first, as the host's scheduler does, and may add a
+ * step that does nothing, which is logged.  Nothing that is recorded is right or wrong by it.
  */
 #include "hw/recorder/sphere-lock.h"
 #include "hw/recorder/sphere.h"
