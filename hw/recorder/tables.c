@@ -273,9 +273,11 @@ static void change_table(CPUState *cpu, const Table *table, ram_addr_t address,
     }
 }
 
+/* Most pages that are stored to have no code at all, and looking for the block takes long. */
 static bool in_page_being_executed(ram_addr_t address, uintptr_t retaddr)
 {
-    TranslationBlock *tb = retaddr ? tcg_tb_lookup(retaddr) : NULL;
+    bool may_be = retaddr && !cpu_physical_memory_get_dirty_flag(address, DIRTY_MEMORY_CODE);
+    TranslationBlock *tb = may_be ? tcg_tb_lookup(retaddr) : NULL;
 
     return tb && ((tb_page_addr0(tb) ^ address) & -(ram_addr_t)PAGE) == 0;
 }
