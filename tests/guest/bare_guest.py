@@ -7,8 +7,8 @@ import os
 import recording
 from harness import TOP, check, run
 
-TESTS = ["flags", "attributes", "bases", "random", "waits", "copies", "vector-code", "race",
-         "interrupts"]
+TESTS = ["flags", "attributes", "bases", "random", "waits", "copies", "vector-code", "own-code",
+         "race", "interrupts"]
 
 
 @functools.lru_cache

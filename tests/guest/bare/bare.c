@@ -227,6 +227,7 @@ static void clean_code(void)
 
 #define RET         0xd65f03c0u
 #define SVC         0xd4000001u
+#define NOP         0xd503201fu
 #define MOV_X0(n)   (0xd2800000u | (n) << 5)
 
 /* Access flags and dirty states that walks set, while interrupts look at them. */
@@ -452,6 +453,27 @@ static void test_vector_code(void)
     report("vector-code", good);
 }
 
+/*
+ * Code that changes what it runs next, in one block of QEMU's.  A CPU may do as it likes here;
+ * recording, the new code runs at once, since replay may begin a block in between.
+ */
+static void test_own_code(void)
+{
+    static const uint32_t code[] = { 0xb9000041u /* str w1, [x2] */, NOP, MOV_X0(0), RET };
+    uint64_t (*call)(uint64_t, uint32_t, uint32_t *) = (void *)PLAY;
+    uint32_t *play = (uint32_t *)PLAY;
+    bool good = true;
+
+    for (int i = 0; i < 4; i++) {
+        play[i] = code[i];
+    }
+    clean_code();
+    for (int i = 1; i < 1000; i++) {
+        good &= call(0, MOV_X0(i), &play[2]) == (uint64_t)i;
+    }
+    report("own-code", good);
+}
+
 /* --- a race of two vCPUs ------------------------------------------------------------ */
 
 #define LINE        64
@@ -600,6 +622,7 @@ static void run_tests(void)
     test_waits();
     test_copies();
     test_vector_code();
+    test_own_code();
     test_race();
     while (interrupts <= 10) {          /* a busy host may be late with them */
     }
