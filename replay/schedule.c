@@ -7,11 +7,16 @@
  * and a publisher looks at what is wanted after it has published (full barriers).
  * A turn is passed on with release as well.
  */
+#include <sched.h>
+
 #include "replay/schedule.h"
 
-/* How long to spin before one sleeps; the latter if there are not enough host cores. */
+/*
+ * How long to spin before one sleeps.  It takes long to wake up again, and mostly others
+ * wait for that one, too.  There may be more vCPUs than host cores, and who is waited for may have
+ * none; so the spinner offers its own all the time.
+ */
 #define SPIN_US 200
-#define SPIN_CROWDED_US 10
 /* How long a sleeper may overlook that it was interrupted. */
 #define NAP_US 2000
 
@@ -28,7 +33,6 @@ typedef struct Stream {
 struct Schedule {
     const ScheduleOps *ops;
     unsigned n_streams;
-    int64_t spin_us;
     unsigned n_turns;           /* vCPUs that take turns; 0: they do not */
     unsigned turn;              /* atomic: whose */
     GMutex lock;
@@ -41,7 +45,6 @@ Schedule *schedule_new(unsigned n_streams, const ScheduleOps *ops)
 
     schedule->ops = ops;
     schedule->n_streams = n_streams;
-    schedule->spin_us = g_get_num_processors() < n_streams - 1 ? SPIN_CROWDED_US : SPIN_US;
     g_mutex_init(&schedule->lock);
     for (unsigned i = 0; i < n_streams; i++) {
         g_cond_init(&schedule->stream[i].woken);
@@ -212,8 +215,10 @@ bool schedule_wait(Schedule *schedule, unsigned waiter, unsigned stream, Positio
     schedule->ops->kick(stream);
     since = g_get_monotonic_time();
     while (!reached(schedule, stream, position) && !schedule->ops->interrupted(waiter)) {
-        if (g_get_monotonic_time() - since > schedule->spin_us) {
+        if (g_get_monotonic_time() - since > SPIN_US) {
             sleep_until(schedule, waiter, stream, position);
+        } else {
+            sched_yield();
         }
     }
     want(schedule, waiter, stream, 0);
