@@ -488,14 +488,15 @@ static volatile uint64_t locked_rounds, second_digest;
 static volatile int64_t rounds_of[2];
 static volatile bool second_is_done;
 
+/* Who waits only reads: stores would let it keep the line, for a lease, from who is to leave. */
 static void take_lock(void)
 {
-    uint32_t is_taken, failed;
+    uint32_t not_taken;
 
     do {
-        asm volatile("ldaxr %w0, [%2]; stxr %w1, %w3, [%2]"
-                     : "=&r"(is_taken), "=&r"(failed) : "r"(&lock), "r"(1) : "memory");
-    } while (is_taken || failed);
+        asm volatile("ldaxr %w0, [%1]; cbnz %w0, 1f; stxr %w0, %w2, [%1]; 1:"
+                     : "=&r"(not_taken) : "r"(&lock), "r"(1) : "memory");
+    } while (not_taken);
 }
 
 static void leave_lock(void)
