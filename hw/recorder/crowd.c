@@ -8,6 +8,7 @@
  * mostly waits for one of those.  So as long as anybody does, whoever runs lets the host run
  * others every CROWD_US, at a boundary, where it is safe: then those who were asked give what
  * they have, and nobody sleeps for what one has that gave way like this.
+ * Unless others than our vCPUs want the host as well: see offer.h.
  *
  * When it gives way decides who gets which line first, as the host's scheduler does, and may add a
  * step that does nothing, which is logged.  Nothing that is recorded is right or wrong by it.
@@ -28,14 +29,13 @@ bool sphere_gives_way(Processor *p, Position position)
         return false;
     }
     p->way.looked = position;
-    return sphere_now_us() - p->way.gave > CROWD_US;
+    return offer_is_due(&p->way.offer, sphere_now_us());
 }
 
 void sphere_give_way(Processor *p, Position position)
 {
     sphere_safe(p, position);
-    sphere_yield();
+    offer_core(&p->way.offer, p->sphere->n_cores, CROWD_US);
     sphere_run(p);
-    p->way.gave = sphere_now_us();
     p->counts.gave_way++;
 }

@@ -31,6 +31,15 @@ static inline int64_t sphere_now_us(void)
 #endif
 }
 
+/* Used by all threads of this process, of all cores. */
+static inline int64_t sphere_cpu_us(void)
+{
+    struct timespec used;
+
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+    return used.tv_sec * 1000000 + used.tv_nsec / 1000;
+}
+
 static inline void sphere_relax(void)
 {
 #if defined(__aarch64__)

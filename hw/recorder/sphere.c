@@ -49,13 +49,14 @@ static size_t l1_size(const Sphere *sphere)
     return sphere->size >> SPHERE_LINE_SHIFT;
 }
 
-Sphere *sphere_new(unsigned n_vcpus, const void *memory, uint64_t size, const SphereOps *ops,
-                   const OrderRecorder *recorder)
+Sphere *sphere_new(unsigned n_vcpus, unsigned n_cores, const void *memory, uint64_t size,
+                   const SphereOps *ops, const OrderRecorder *recorder)
 {
     Sphere *sphere = g_new0(Sphere, 1);
 
     g_assert(n_vcpus <= SPHERE_MAX_VCPUS);
     sphere->n_processors = n_vcpus + 1;
+    sphere->n_cores = n_cores;
     sphere->memory = memory;
     sphere->size = size;
     sphere->ops = ops;

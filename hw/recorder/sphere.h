@@ -28,6 +28,7 @@
 
 #include <glib.h>
 
+#include "hw/recorder/offer.h"
 #include "hw/recorder/position.h"
 
 #define SPHERE_MAX_VCPUS 16
@@ -100,7 +101,7 @@ struct Processor {
     bool exclusive;             /* nobody else runs, and it cannot wait */
     struct {
         Position looked;        /* whether it should */
-        int64_t gave;           /* the time */
+        Offer offer;
     } way;
     SphereCounts counts;
     void *user;
@@ -182,6 +183,7 @@ struct Sphere {
     SpherePage *pages;
     const SphereOps *ops;
     const OrderRecorder *recorder;
+    unsigned n_cores;           /* of the host */
     int n_asleep;               /* processors that sleep for lines; atomic */
     uint64_t lines_bytes;       /* taken by split pages; atomic */
     Processor processor[SPHERE_MAX_PROCESSORS];
@@ -190,8 +192,9 @@ struct Sphere {
 /* Who records the order of steps; see order.h. */
 extern const OrderRecorder fdr_recorder;
 
-Sphere *sphere_new(unsigned n_vcpus, const void *memory, uint64_t size, const SphereOps *ops,
-                   const OrderRecorder *recorder);
+/* On a host with @n_cores. */
+Sphere *sphere_new(unsigned n_vcpus, unsigned n_cores, const void *memory, uint64_t size,
+                   const SphereOps *ops, const OrderRecorder *recorder);
 void sphere_free(Sphere *sphere);
 /* Bytes that L1s and directory take by now, about. */
 uint64_t sphere_memory(const Sphere *sphere);

@@ -512,7 +512,8 @@ Recording *recording_make(uint64_t seed)
     guest.n_dma = random_one_in(&random, 3) ? 0 : 2 + random_below(&random, 60);
     guest.dma_pauses = random_below(&random, 50);
     guest.dma_random = random_next(&random);
-    guest.sphere = sphere_new(r->n_vcpus, guest.memory.word, GUEST_SIZE, &ops, &fdr_recorder);
+    guest.sphere = sphere_new(r->n_vcpus, 1 + random_below(&random, MAX_VCPUS), guest.memory.word,
+                              GUEST_SIZE, &ops, &fdr_recorder);
     for (unsigned i = 0; i <= r->n_vcpus; i++) {
         r->stream[i].events = g_array_new(false, true, sizeof(Event));
         r->stream[i].steps = g_array_new(false, true, sizeof(Step));
