@@ -227,6 +227,8 @@ void player_new_schedule(RecorderVcpu *const v[], bool one_at_a_time)
     player.schedule = schedule_new(n + 1, &ops);
     if (one_at_a_time) {
         schedule_take_turns(player.schedule, n);
+    } else {
+        schedule_share_cores(player.schedule, n);
     }
     for (unsigned i = 0; i < n; i++) {
         schedule_publish(player.schedule, i, v[i]->base);

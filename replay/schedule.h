@@ -7,8 +7,12 @@
  * before it waits is a must.  A waiter tells the stream that it waits for where it
  * wants to see it stop and publish, and kicks it.
  *
- * Or they take turns: one runs until it must wait, then the one that it waits for
- * does, until that must wait; when one ends, the first that can go on.  When
+ * If there are more vCPUs than host cores, those that run at the same time are as many as
+ * cores, each with a core of its own: its turn.  Who must wait leaves it to the one that it waits
+ * for, or to another that can go on.
+ *
+ * Or they take turns in one thread's time: one runs until it must wait, then the one that it
+ * waits for does, until that must wait; when one ends, the first that can go on.  When
  * who runs depends on the recording alone, so this is one fixed order.
  *
  * This knows nothing of QEMU.
@@ -33,6 +37,11 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(Schedule, schedule_free)
 
 /* From the start: only one thread at a time, in a fixed order.  vCPU 0 begins. */
 void schedule_take_turns(Schedule *schedule, unsigned n_vcpus);
+/*
+ * From the start: only as many threads at a time as there are host cores that the caller may use.
+ * Threads are pinned to them, until they end or the schedule is freed.
+ */
+void schedule_share_cores(Schedule *schedule, unsigned n_vcpus);
 /*
  * Wait, as @vcpu, for its turn, if they take turns.  False if it was interrupted
  * before that.  It keeps its turn until it waits for another, or ends.

@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Streams with random arcs, which were possible once, replayed in threads: in
- * parallel, and taking turns.
+ * parallel, on a core each or not, and taking turns.
  */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE             /* sched_setaffinity() */
+#endif
 #include <glib.h>
+#include <sched.h>
 
 #include "replay/schedule.h"
 
@@ -20,6 +24,8 @@ static Schedule *schedule;
 static int wanted_stop;                 /* atomic: how often somebody was kicked */
 static GMutex order_lock;
 static GString *order;                  /* who made a step, one after the other */
+static int n_cores;                     /* for which they take turns; 0: not so */
+static cpu_set_t all_cores;
 
 static void kick(unsigned stream)
 {
@@ -58,6 +64,28 @@ static void make_waits(GRand *rand)
     }
 }
 
+static int cores_of_thread(void)
+{
+    cpu_set_t cores;
+
+    g_assert_cmpint(sched_getaffinity(0, sizeof(cores), &cores), ==, 0);
+    return CPU_COUNT(&cores);
+}
+
+/* A step, in one's turn: no more at a time than there are cores, each on one of them. */
+static void check_turn(unsigned stream)
+{
+    static int n_stepping;              /* atomic */
+    int n = g_atomic_int_add(&n_stepping, 1) + 1;
+
+    g_assert_true(schedule_has_turn(schedule, stream));
+    if (n_cores) {
+        g_assert_cmpint(n, <=, n_cores);
+        g_assert_cmpint(cores_of_thread(), ==, 1);
+    }
+    g_atomic_int_add(&n_stepping, -1);
+}
+
 static gpointer run_stream(gpointer data)
 {
     unsigned stream = GPOINTER_TO_UINT(data);
@@ -78,22 +106,34 @@ static gpointer run_stream(gpointer data)
             }
             g_assert_cmpuint(schedule_reached(schedule, wait->stream), >=, wait->position);
         }
+        check_turn(stream);
         g_mutex_lock(&order_lock);
         g_string_append_c(order, 'a' + stream);
         g_mutex_unlock(&order_lock);
     }
     schedule_publish(schedule, stream, STEPS);
     schedule_end(schedule, stream);
+    if (n_cores) {                      /* it is free again */
+        g_assert_cmpint(cores_of_thread(), ==, n_cores);
+    }
     return NULL;
 }
 
-static char *run(bool turns)
+typedef enum Mode {
+    FREELY,
+    SHARING_CORES,
+    TAKING_TURNS,
+} Mode;
+
+static char *run(Mode mode)
 {
     GThread *thread[STREAMS];
 
     schedule = schedule_new(STREAMS, &ops);
-    if (turns) {
+    if (mode == TAKING_TURNS) {
         schedule_take_turns(schedule, STREAMS);
+    } else if (mode == SHARING_CORES) {
+        schedule_share_cores(schedule, STREAMS);
     }
     order = g_string_new(NULL);
     for (unsigned i = 0; i < STREAMS; i++) {
@@ -106,16 +146,61 @@ static char *run(bool turns)
     return g_string_free(order, FALSE);
 }
 
-static void test_arcs_hold_in_parallel(void)
+static void check_arcs(Mode mode)
 {
     for (unsigned seed = 0; seed < 20; seed++) {
         g_autoptr(GRand) rand = g_rand_new_with_seed(seed);
         g_autofree char *ran = NULL;
 
         make_waits(rand);
-        ran = run(false);
+        ran = run(mode);
         g_assert_cmpuint(strlen(ran), ==, STREAMS * STEPS);
     }
+}
+
+static void test_arcs_hold_in_parallel(void)
+{
+    check_arcs(FREELY);
+}
+
+/* The first @most cores that this process may use, or fewer if there are not so many. */
+static void use_cores(int most)
+{
+    cpu_set_t cores = all_cores;
+
+    n_cores = 0;
+    for (int core = 0; core < CPU_SETSIZE; core++) {
+        if (CPU_ISSET(core, &cores) && n_cores++ >= most) {
+            CPU_CLR(core, &cores);
+        }
+    }
+    n_cores = MIN(n_cores, most);
+    g_assert_cmpint(sched_setaffinity(0, sizeof(cores), &cores), ==, 0);
+}
+
+static void test_arcs_hold_on_few_cores(void)
+{
+    for (int most = 1; most < STREAMS; most++) {
+        use_cores(most);
+        check_arcs(SHARING_CORES);
+    }
+    use_cores(CPU_SETSIZE);
+    n_cores = 0;
+}
+
+/* Enough of them: nobody takes turns, and nobody is pinned. */
+static void test_a_core_each_is_not_shared(void)
+{
+    use_cores(1);
+    schedule = schedule_new(1, &ops);
+    schedule_share_cores(schedule, 1);
+    g_assert_true(schedule_has_turn(schedule, 0));
+    g_assert_true(schedule_turn(schedule, 0));
+    schedule_end(schedule, 0);
+    g_assert_true(schedule_has_turn(schedule, 0));
+    schedule_free(schedule);
+    use_cores(CPU_SETSIZE);
+    n_cores = 0;
 }
 
 static void test_turns_are_always_the_same(void)
@@ -126,8 +211,8 @@ static void test_turns_are_always_the_same(void)
         g_autofree char *twice = NULL;
 
         make_waits(rand);
-        once = run(true);
-        twice = run(true);
+        once = run(TAKING_TURNS);
+        twice = run(TAKING_TURNS);
         g_assert_cmpstr(once, ==, twice);
     }
 }
@@ -145,7 +230,10 @@ static void test_a_waiter_says_what_it_wants(void)
 int main(int argc, char **argv)
 {
     g_test_init(&argc, &argv, NULL);
+    g_assert_cmpint(sched_getaffinity(0, sizeof(all_cores), &all_cores), ==, 0);
     g_test_add_func("/schedule/parallel", test_arcs_hold_in_parallel);
+    g_test_add_func("/schedule/few-cores", test_arcs_hold_on_few_cores);
+    g_test_add_func("/schedule/a-core-each", test_a_core_each_is_not_shared);
     g_test_add_func("/schedule/turns", test_turns_are_always_the_same);
     g_test_add_func("/schedule/wanted", test_a_waiter_says_what_it_wants);
     return g_test_run();
