@@ -44,7 +44,8 @@ static inline void offer_core(Offer *offer, unsigned n_cores, int64_t pause)
     offer->next = now + pause;
     if (now - began > OFFER_LONG_US && now - offer->looked > OFFER_LOOK_US) {
         used = sphere_cpu_us();
-        if (2 * (used - offer->used) < (2 * n_cores - 1) * (now - offer->looked)) {
+        if (offer->looked &&
+            2 * (used - offer->used) < (2 * n_cores - 1) * (now - offer->looked)) {
             offer->next = now + OFFER_REST_US;
         }
         offer->looked = now;
