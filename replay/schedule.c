@@ -118,7 +118,7 @@ bool schedule_has_turn(Schedule *schedule, unsigned vcpu)
            __atomic_load_n(&schedule->stream[vcpu].has_turn, __ATOMIC_ACQUIRE);
 }
 
-/* Has it no turn, but could use one?  Under the lock, to rely on it. */
+/* Has it no turn, but could use one?  Under the lock. */
 static bool lacks_turn(Schedule *schedule, unsigned vcpu)
 {
     Stream *stream = &schedule->stream[vcpu];

@@ -39,7 +39,7 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(Schedule, schedule_free)
 void schedule_take_turns(Schedule *schedule, unsigned n_vcpus);
 /*
  * From the start: only as many threads at a time as there are host cores that the caller may use.
- * Threads are pinned to them, until they end or the schedule is freed.
+ * Threads are pinned to them, from their first wait until they end or the schedule is freed.
  */
 void schedule_share_cores(Schedule *schedule, unsigned n_vcpus);
 /*

@@ -2,11 +2,11 @@
 /*
  * Offers of one's host core to others.
  *
- * Threads of ours that do the same give it back soon, or do what we wait for.  Other work of the
- * host keeps it for milliseconds, and who offered it every few steps would hardly get on.  Who had
- * it we cannot see.  But if all of ours together have had less of the host than all its cores, or
- * nearly all, while somebody kept a core for long, then it was not ours; and there is no offer for
- * a much longer time than that.
+ * Threads of ours that do the same give it back soon.  Other work of the host keeps it for
+ * milliseconds, and who offered it every few steps would hardly get on.  Who had it we cannot see.
+ * But if all of ours together have had less of the host than all its cores, or nearly all, while
+ * somebody kept a core for long, then it was not ours; and there is no offer for a much longer time
+ * than that.
  */
 #ifndef RECORDER_OFFER_H
 #define RECORDER_OFFER_H
