@@ -11,6 +11,7 @@
 #include <linux/futex.h>
 #include <sched.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
