@@ -9,11 +9,9 @@
  * prints the same ones was exact.  `NAME bad` instead says that a rule
  * was broken already in this run.
  *
- * For machine virt with GICv2: `-kernel` of this, linked at 0x40200000.  EL1, 4 KiB
- * pages, all of it mapped to itself.  MODE, a macro, says what it does.
+ * MODE, a macro, says what it does.
  */
-#include <stdbool.h>
-#include <stdint.h>
+#include "bare.h"
 
 enum {
     ALL,                /* the tests */
@@ -21,214 +19,12 @@ enum {
     LATE_FLAGS,         /* nothing but flags that walks set, each in a time of its own */
 };
 
-#define UART ((volatile uint32_t *)0x09000000)
-#define GICD ((volatile uint32_t *)0x08000000)
-#define GICC ((volatile uint32_t *)0x08010000)
-#define TIMER_INTERRUPT 27
-
-#define PAGE        4096
-#define RAM         0x40000000ul
-#define BLOCK       0x00200000ul        /* of which the first after RAM + BLOCK has pages */
-
-#define PTE_PAGE    3ul
-#define PTE_BLOCK   1ul
-#define PTE_ATTR(n) ((uint64_t)(n) << 2)
-#define PTE_USER    (1ul << 6)
-#define PTE_RO      (1ul << 7)
-#define PTE_INNER   (3ul << 8)
-#define PTE_AF      (1ul << 10)
-#define PTE_DBM     (1ul << 51)
-#define NORMAL      (PTE_ATTR(1) | PTE_INNER)
-
-#define MAIR        0x4400ff00ul        /* 0: device, 1: normal, 3: normal, not cached */
-#define MAIR_DEVICE 0x0400ff00ul        /* 3: device */
-
-
-#define read_sysreg(name) ({                                    \
-    uint64_t value_;                                            \
-    asm volatile("mrs %0, " name : "=r"(value_) : : "memory");  \
-    value_;                                                     \
-})
-#define write_sysreg(name, value) \
-    asm volatile("msr " name ", %0; isb" : : "r"((uint64_t)(value)) : "memory")
-
-static uint64_t level1[512] __attribute__((aligned(PAGE)));
-static uint64_t level2[512] __attribute__((aligned(PAGE)));
-static volatile uint64_t level3[512] __attribute__((aligned(PAGE)));
-static uint8_t stack[16 * PAGE] __attribute__((aligned(PAGE), used));
-static uint8_t second_stack[PAGE] __attribute__((aligned(PAGE)));
-
 /* A second set of tables, where a few pages are others. */
 static uint64_t other1[512] __attribute__((aligned(PAGE)));
 static uint64_t other2[512] __attribute__((aligned(PAGE)));
 static uint64_t other3[512] __attribute__((aligned(PAGE)));
 
-/* Above all that: a block with pages for the tests to play with, and a buffer. */
-#define PLAY        (RAM + 8 * BLOCK)
-#define BUFFER      (RAM + 16 * BLOCK)
-#define BUFFER_SIZE (2 * BLOCK)
-
-static volatile uint64_t *watched;      /* a word that interrupts look at, too */
-static volatile uint64_t digest, interrupts, faults;
-
-static uint64_t mix(uint64_t digest, uint64_t value)
-{
-    digest = (digest ^ value) * 0x9e3779b97f4a7c15ul;
-    return digest ^ digest >> 32;
-}
-
-/* Interrupts come every 20 us. */
-static uint64_t ticks(void)
-{
-    return read_sysreg("cntfrq_el0") / 50000;
-}
-
-static void arm_timer(void)
-{
-    write_sysreg("cntv_tval_el0", ticks());
-    write_sysreg("cntv_ctl_el0", 1);
-}
-
-/* --- exceptions ------------------------------------------------------------------ */
-
-asm(".balign 2048\n"
-    "vectors:\n"
-    ".org vectors + 0x200\n"
-    "    stp x0, x1, [sp, #-192]!\n"
-    "    mov x0, #0\n"
-    "    b entry\n"
-    ".org vectors + 0x280\n"
-    "    stp x0, x1, [sp, #-192]!\n"
-    "    mov x0, #1\n"
-    "    b entry\n"
-    ".org vectors + 0x400\n"           /* user mode has called: run_as_user() returns */
-    "    ldp x29, x30, [sp], #16\n"
-    "    msr daifclr, #2\n"
-    "    ret\n"
-    ".org vectors + 0x800\n"
-    "entry:\n"
-    "    stp x2, x3, [sp, #16]\n   stp x4, x5, [sp, #32]\n   stp x6, x7, [sp, #48]\n"
-    "    stp x8, x9, [sp, #64]\n   stp x10, x11, [sp, #80]\n stp x12, x13, [sp, #96]\n"
-    "    stp x14, x15, [sp, #112]\n stp x16, x17, [sp, #128]\n stp x18, x19, [sp, #144]\n"
-    "    stp x29, x30, [sp, #160]\n"
-    "    bl exception\n"
-    "    ldp x2, x3, [sp, #16]\n   ldp x4, x5, [sp, #32]\n   ldp x6, x7, [sp, #48]\n"
-    "    ldp x8, x9, [sp, #64]\n   ldp x10, x11, [sp, #80]\n ldp x12, x13, [sp, #96]\n"
-    "    ldp x14, x15, [sp, #112]\n ldp x16, x17, [sp, #128]\n ldp x18, x19, [sp, #144]\n"
-    "    ldp x29, x30, [sp, #160]\n"
-    "    ldp x0, x1, [sp], #192\n"
-    "    eret\n"
-    "run_as_user:\n"
-    "    stp x29, x30, [sp, #-16]!\n"
-    "    msr daifset, #2\n"
-    "    msr elr_el1, x0\n"
-    "    mov x0, #0x3c0\n"              /* EL0, no interrupts */
-    "    msr spsr_el1, x0\n"
-    "    eret\n");
-
-/* A fault is counted, and the instruction skipped. */
-void __attribute__((used)) exception(bool is_interrupt)
-{
-    uint64_t from = read_sysreg("elr_el1");
-
-    if (is_interrupt) {
-        uint32_t id = GICC[3];
-
-        interrupts++;
-        digest = mix(digest, from);
-        digest = mix(digest, watched ? *watched : 0);
-        arm_timer();
-        GICC[4] = id;
-    } else {
-        faults++;
-        digest = mix(digest, read_sysreg("esr_el1"));
-        write_sysreg("elr_el1", from + 4);
-    }
-}
-
-static void start_interrupts(void)
-{
-    extern char vectors[];
-
-    write_sysreg("vbar_el1", (uint64_t)vectors);
-    GICD[0] = 1;
-    GICD[0x100 / 4] = 1u << TIMER_INTERRUPT;
-    GICC[1] = 0xff;
-    GICC[0] = 1;
-    arm_timer();
-    asm volatile("msr daifclr, #2");
-}
-
-static void use_tables(void)
-{
-    write_sysreg("mair_el1", MAIR);
-    /* 39 bits, no TTBR1; HA and HD, which only some CPU models know. */
-    write_sysreg("tcr_el1", 25 | 1ul << 23 | 2ul << 32 | 1ul << 39 | 1ul << 40);
-    write_sysreg("ttbr0_el1", (uint64_t)level1);
-    write_sysreg("sctlr_el1", read_sysreg("sctlr_el1") | 1 | 1 << 2 | 1 << 12);
-}
-
-static void start_mmu(void)
-{
-    level1[0] = PTE_BLOCK | PTE_ATTR(0) | PTE_AF;
-    level1[1] = (uint64_t)level2 | PTE_PAGE;
-    for (unsigned i = 0; i < 512; i++) {
-        level2[i] = (RAM + i * BLOCK) | PTE_BLOCK | NORMAL | PTE_AF;
-        level3[i] = (PLAY + i * PAGE) | PTE_PAGE | NORMAL | PTE_AF;
-    }
-    level2[(PLAY - RAM) / BLOCK] = (uint64_t)level3 | PTE_PAGE;
-    use_tables();
-}
-
-static int64_t psci(uint64_t function, uint64_t argument1, uint64_t argument2, uint64_t argument3)
-{
-    register uint64_t x0 asm("x0") = function, x1 asm("x1") = argument1,
-                      x2 asm("x2") = argument2, x3 asm("x3") = argument3;
-
-    asm volatile("hvc #0" : "+r"(x0), "+r"(x1), "+r"(x2), "+r"(x3) : : "memory");
-    return x0;
-}
-
-/* --- console ---------------------------------------------------------------------- */
-
-static void say(const char *text)
-{
-    while (*text) {
-        *UART = *text++;
-    }
-}
-
-static void report(const char *name, bool good)
-{
-    say(name);
-    if (good) {
-        say(" ");
-        for (int shift = 60; shift >= 0; shift -= 4) {
-            *UART = "0123456789abcdef"[digest >> shift & 15];
-        }
-    } else {
-        say(" bad");
-    }
-    say("\r\n");
-}
-
 /* --- tests ------------------------------------------------------------------------ */
-
-static void change(volatile uint64_t *pte, uint64_t value)
-{
-    *pte = value;
-    asm volatile("dsb ish; tlbi vmalle1; dsb ish; isb" : : : "memory");
-}
-
-static void clean_code(void)
-{
-    asm volatile("dsb ish; ic iallu; dsb ish; isb" : : : "memory");
-}
-
-#define RET         0xd65f03c0u
-#define SVC         0xd4000001u
-#define NOP         0xd503201fu
-#define MOV_X0(n)   (0xd2800000u | (n) << 5)
 
 /* Access flags and dirty states that walks set, while interrupts look at them. */
 static void test_flags(void)
@@ -259,17 +55,6 @@ static void test_flags(void)
     watched = 0;
     change(&level3[1], data_pte);
     report("flags", good);
-}
-
-/* For somebody to make a checkpoint. */
-static void take_time(void)
-{
-    uint64_t until = read_sysreg("cntvct_el0") + read_sysreg("cntfrq_el0") / 2;
-
-    while (read_sysreg("cntvct_el0") < until) {
-        for (volatile int i = 0; i < 100000; i++) {
-        }
-    }
 }
 
 /* Of these, walks alone write to the tables' page; nobody uses the pages again. */
@@ -587,11 +372,9 @@ void __attribute__((used, noreturn)) run_second(void)
 
 static void test_race(void)
 {
-    extern char second_start[];
     bool good = true;
 
-    /* PSCI CPU_ON */
-    if (psci(0xc4000003ul, 1, (uint64_t)second_start, (uint64_t)second_stack + PAGE) == 0) {
+    if (start_second()) {
         digest = mix(digest, race(0));
         while (!second_is_done) {
         }
@@ -639,17 +422,6 @@ void __attribute__((used)) run(void)
     } else {
         run_tests();
     }
-    psci(0x84000008ul, 0, 0, 0);        /* SYSTEM_OFF */
+    power_off();
 }
 
-asm(".section .text.start, \"ax\"\n"
-    ".globl _start\n"
-    "_start:\n"
-    "    adrp x0, stack + 65536\n"
-    "    add x0, x0, :lo12:stack + 65536\n"
-    "    mov sp, x0\n"
-    "    b run\n"
-    ".globl second_start\n"
-    "second_start:\n"
-    "    mov sp, x0\n"
-    "    b run_second\n");
