@@ -266,12 +266,22 @@ void recorder_safepoint(CPUState *cpu)
     }
 }
 
-void recorder_retry_slow(CPUState *cpu)
+/*
+ * Before anything is looked up for the next step: replay drops there what it is told at this
+ * position, so recording must not find what it is about to drop.
+ */
+static void take_drops(CPUState *cpu)
 {
-    complete(cpu);
+    recorder_drop_translations(cpu);
     if (sphere_has_drops(cpu->recorder->processor)) {
         drop_copies(cpu);
     }
+}
+
+void recorder_retry_slow(CPUState *cpu)
+{
+    complete(cpu);
+    take_drops(cpu);
     recorder_grant_one(cpu);
 }
 

@@ -96,8 +96,7 @@ typedef struct RecorderVcpu {
     bool finished;              /* atomic: the end was reached, or replay diverged */
 
     struct RecorderTables *tables;
-    bool flush_due;             /* the vCPU changed a table: drop all translations */
-    bool drop_due;              /* the same, but replay must be told */
+    bool flush_due;             /* drop all translations at the next boundary */
     bool drops_one_page;
     bool drops_user_mode;
     uint64_t user_tables;       /* TTBR0 of which user translations were made */

@@ -29,6 +29,14 @@
  * Each vCPU has its own translations and knows its own tables; what is here
  * belongs to its thread.  Stores of others come to it as drops: recording,
  * through the sphere (access.c), replaying, from the log.
+ *
+ * Which pages a vCPU has walked depends on its history.  A replay that begins at a checkpoint has
+ * walked fewer, and so has one whose recording looked a block up and then took an interrupt.  So
+ * replay can tell by itself neither which tables were in use, nor that too many were.  Hence the
+ * invariant: replay never holds a translation of which recording's notes do not know.  Recording
+ * forgets its notes, and leaves the sphere's sets of holders, in two cases only.  Either an
+ * instruction flushes everything by what it does, and does so in replay as well; or the vCPU
+ * flushes everything at a boundary, and logs a DROP of all there.
  */
 #include "qemu/osdep.h"
 #include "qemu/bitmap.h"
@@ -161,8 +169,9 @@ bool recorder_is_table_slow(CPUState *cpu, ram_addr_t address)
 }
 
 /*
- * All translations are gone.  If an instruction did that, it does so in replay as
- * well; if not, replay must be told.
+ * All translations are gone.  If an instruction did that by what it is, it does so in replay as
+ * well; if recorder_drop_translations() did, that has told replay; if another thread's work did,
+ * it must.
  */
 void recorder_flushed_slow(CPUState *cpu)
 {
@@ -178,7 +187,7 @@ void recorder_flushed_slow(CPUState *cpu)
         return;
     }
     if (!v->running) {
-        v->drop_due = true;
+        v->flush_due = true;
     } else if (cpu->neg.can_do_io && !v->alone) {
         sphere_left_tables(v->processor, recorder_position(cpu));
     }
@@ -211,7 +220,7 @@ vaddr recorder_table_word_page(CPUState *cpu, uint64_t offset)
 void recorder_tables_written(CPUState *cpu, uint64_t offset, uint64_t size)
 {
     for (uint64_t page = offset / PAGE; page <= (offset + size - 1) / PAGE; page++) {
-        cpu->recorder->drop_due |= cpu->recorder->tables->table[page].span != 0;
+        cpu->recorder->flush_due |= cpu->recorder->tables->table[page].span != 0;
     }
 }
 
@@ -219,13 +228,11 @@ void recorder_drop_translations(CPUState *cpu)
 {
     RecorderVcpu *v = cpu->recorder;
 
-    if (v->drop_due) {
-        v->drop_due = false;
-        log_event(v->log, LOG_EVENT_DROP, recorder_position(cpu), RECORDER_ALL);
-        v->flush_due = true;
-    }
     if (v->flush_due) {
         v->flush_due = false;
+        if (recorder_recording()) {
+            log_event(v->log, LOG_EVENT_DROP, recorder_position(cpu), RECORDER_ALL);
+        }
         recorder_count(v, RECORDER_COUNT_FLUSHES);
         tlb_flush(cpu);
     }
@@ -312,8 +319,14 @@ void recorder_table_base_slow(CPUState *cpu, bool user)
 {
     RecorderVcpu *v = cpu->recorder;
 
-    if (!user || v->n_low_pages > RECORDER_LOW_PAGES) {
+    if (!user) {
         tlb_flush(cpu);
+        return;
+    }
+    if (v->n_low_pages > RECORDER_LOW_PAGES) {
+        /* Replay may have walked fewer.  Nothing is looked up before the boundary. */
+        v->flush_due = true;
+        recorder_kick(cpu);
         return;
     }
     for (unsigned i = 0; i < v->n_low_pages; i++) {

@@ -57,6 +57,7 @@ void recorder_run_again(CPUState *cpu)
 void recorder_vcpu_attach(CPUState *cpu, RecorderVcpu *v)
 {
     cpu->recorder = v;
+    v->user_tables = RECORDER_ALL;      /* not known: the vCPU may be in user mode already */
     v->granted = cpu->neg.icount_decr.u16.low = 0;
     cpu->tcg_cflags |= CF_USE_ICOUNT;
     if (v->processor && !v->alone && !recorder_force_slow_path) {
