@@ -16,10 +16,13 @@
 #include "qemu/osdep.h"
 #include "accel/tcg/internal-common.h"
 #include "exec/cputlb.h"
+#include "accel/tcg/cpu-ops.h"
 #include "exec/exec-all.h"
+#include "exec/ram_addr.h"
 #include "exec/tb-flush.h"
 #include "exec/translation-block.h"
 #include "hw/core/cpu.h"
+#include "qemu/main-loop.h"
 
 #include "hw/recorder/access.h"
 #include "hw/recorder/recorder.h"
@@ -285,6 +288,11 @@ void recorder_retry_slow(CPUState *cpu)
     recorder_grant_one(cpu);
 }
 
+void recorder_resumed_slow(CPUState *cpu)
+{
+    take_drops(cpu);
+}
+
 /* Nobody else runs: every line is granted at once. */
 void recorder_exclusive_begin_slow(CPUState *cpu)
 {
@@ -297,13 +305,62 @@ void recorder_exclusive_begin_slow(CPUState *cpu)
     recorder_grant_one(cpu);
 }
 
+/* If it turns out that the host cannot do the instruction in parallel, it is not for lines. */
+bool recorder_exclusive_for_lines_slow(CPUState *cpu)
+{
+    bool lacks_lines = cpu->recorder->lacks_lines;
+
+    cpu->recorder->lacks_lines = false;
+    return lacks_lines;
+}
+
+/*
+ * The step has read what made it fault, so it must have ended before others may write that: it is
+ * counted before the vCPU is safe.  The exception is delivered here as well, since a vCPU that is
+ * stopped between the two could be saved in a checkpoint, which does not know where it leads.
+ * The delivery of a firmware call may leave by a jump, and come here again.
+ */
+static void take_exception(CPUState *cpu)
+{
+    recorder_fault_slow(cpu);
+    bql_lock();
+    cpu->cc->tcg_ops->do_interrupt(cpu);
+    bql_unlock();
+    recorder_step_slow(cpu);
+    /* As QEMU has it: gdb does not miss the first instruction of the handler. */
+    cpu->exception_index = cpu->singlestep_enabled ? EXCP_DEBUG : -1;
+}
+
 void recorder_exclusive_end_slow(CPUState *cpu)
 {
-    cpu->recorder->processor->exclusive = false;
-    recorder_leave_running(cpu, true);
+    RecorderVcpu *v = cpu->recorder;
+
+    if (v->processor) {
+        v->processor->exclusive = false;
+    }
+    if (cpu->exception_index == EXCP_DEBUG && cpu->watchpoint_hit &&
+        cpu->watchpoint_hit->flags & BP_CPU) {
+        /* The guest's own: the handler makes a fault of it, and jumps here again. */
+        cpu->cc->tcg_ops->debug_excp_handler(cpu);
+    }
+    if (cpu->exception_index >= 0 && cpu->exception_index < EXCP_INTERRUPT) {
+        take_exception(cpu);
+    }
+    if (recorder_recording()) {
+        recorder_leave_running(cpu, true);
+    }
 }
 
 /* --- accesses ------------------------------------------------------------------ */
+
+/* The instruction whose start is restored, while no other vCPU runs: all lines are granted. */
+G_NORETURN static void run_exclusively(CPUState *cpu)
+{
+    cpu->recorder->lacks_lines = true;
+    cpu->cflags_next_tb = -1;
+    cpu->exception_index = EXCP_ATOMIC;
+    cpu_loop_exit(cpu);
+}
 
 G_NORETURN static void abandon(CPUState *cpu, uintptr_t retaddr)
 {
@@ -318,9 +375,7 @@ G_NORETURN static void abandon(CPUState *cpu, uintptr_t retaddr)
     v->tried = instruction;
     v->processor->counts.abandoned++;
     if (v->tries > MOST_TRIES) {
-        cpu->cflags_next_tb = -1;
-        cpu->exception_index = EXCP_ATOMIC;
-        cpu_loop_exit(cpu);
+        run_exclusively(cpu);
     }
     recorder_run_again(cpu);
 }

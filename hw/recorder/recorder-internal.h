@@ -82,6 +82,8 @@ typedef struct RecorderVcpu {
     unsigned tries;             /* of the instruction @tried, which were abandoned */
     uint64_t tried;
     Position device_at;         /* the instruction there accessed a device */
+    bool fault_counted;         /* the fault that is pending is a step already */
+    bool lacks_lines;           /* why it is to run an instruction exclusively */
     uintptr_t walk_retaddr;     /* of the access for which page tables are walked */
     uint8_t *code_pages;        /* a bit for each page whose code it may run */
     size_t code_pages_size;

@@ -79,13 +79,23 @@ static inline bool recorder_must_stop(CPUState *cpu)
             (recorder_replaying() && recorder_must_stop_slow(cpu)));
 }
 
-/* An exception that is not an instruction's end: the try, or its delivery. */
+/* A step that is no instruction, such as the delivery of an exception. */
 void recorder_step_slow(CPUState *cpu);
 
 static inline void recorder_step(CPUState *cpu)
 {
     if (recorder_active()) {
         recorder_step_slow(cpu);
+    }
+}
+
+/* An instruction has faulted: the try is a step, before its exception is delivered. */
+void recorder_fault_slow(CPUState *cpu);
+
+static inline void recorder_fault(CPUState *cpu)
+{
+    if (recorder_active()) {
+        recorder_fault_slow(cpu);
     }
 }
 
@@ -213,9 +223,33 @@ static inline void recorder_retry(CPUState *cpu)
     }
 }
 
-/* An instruction runs while no other vCPU does. */
+/* The vCPU was safe between two steps, after its boundary, and is about to look a block up. */
+void recorder_resumed_slow(CPUState *cpu);
+
+static inline void recorder_resumed(CPUState *cpu)
+{
+    if (recorder_recording()) {
+        recorder_resumed_slow(cpu);
+    }
+}
+
+/*
+ * An instruction runs while no other vCPU does.  If it has raised an exception, that is taken
+ * before the vCPU may be stopped.
+ */
 void recorder_exclusive_begin_slow(CPUState *cpu);
 void recorder_exclusive_end_slow(CPUState *cpu);
+
+/*
+ * Does the vCPU run exclusively for want of lines alone?  Then the instruction is the one that
+ * replay runs in parallel: generated for that, with the same faults.
+ */
+bool recorder_exclusive_for_lines_slow(CPUState *cpu);
+
+static inline bool recorder_exclusive_for_lines(CPUState *cpu)
+{
+    return recorder_recording() && recorder_exclusive_for_lines_slow(cpu);
+}
 
 static inline void recorder_exclusive_begin(CPUState *cpu)
 {
@@ -226,7 +260,7 @@ static inline void recorder_exclusive_begin(CPUState *cpu)
 
 static inline void recorder_exclusive_end(CPUState *cpu)
 {
-    if (recorder_recording()) {
+    if (recorder_active()) {
         recorder_exclusive_end_slow(cpu);
     }
 }

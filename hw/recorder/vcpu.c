@@ -118,7 +118,8 @@ bool recorder_refill(CPUState *cpu, TranslationBlock *tb)
     }
     recorder_grant(cpu, recorder_limit(cpu));
     if (v->granted > 0 && v->granted < tb->icount) {
-        cpu->cflags_next_tb = (tb->cflags & ~CF_COUNT_MASK) | v->granted;
+        /* Another vCPU may have invalidated the block just now. */
+        cpu->cflags_next_tb = (tb_cflags(tb) & ~(CF_COUNT_MASK | CF_INVALID)) | v->granted;
     }
     return true;
 }
@@ -150,6 +151,17 @@ void recorder_step_slow(CPUState *cpu)
         sphere_boundary(v->processor, now + 1);     /* waits come after it */
     }
     recorder_grant(cpu, recorder_limit(cpu));
+}
+
+/* An instruction that faults is a step, be it that it was counted before it was done. */
+void recorder_fault_slow(CPUState *cpu)
+{
+    RecorderVcpu *v = cpu->recorder;
+
+    if (!v->fault_counted) {
+        recorder_step_slow(cpu);
+    }
+    v->fault_counted = false;
 }
 
 /* --- digests ---------------------------------------------------------------- */
