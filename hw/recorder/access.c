@@ -461,8 +461,43 @@ void recorder_access_slow(CPUState *cpu, const void *host, unsigned size, bool w
         }
     } else if (!in_l1(v, offset, size, write ? L1_WRITE : L1_READ) &&
                !was_with_device(cpu, retaddr)) {
+        if (write) {
+            recorder_widen_store(cpu, &offset, &size);
+        }
         answer(cpu, sphere_acquire(v->processor, offset, size,
                                    write ? SPHERE_WRITE : SPHERE_READ), retaddr);
+    }
+}
+
+bool recorder_sees_store_slow(CPUState *cpu, const void *host)
+{
+    uint64_t offset;
+
+    return recorder_ram_offset(host, &offset) &&
+           (cpu_physical_memory_is_clean(recorder_ram.start + offset) ||
+            recorder_is_table_slow(cpu, recorder_ram.start + offset));
+}
+
+static bool may_write(const RecorderVcpu *v, const void *host, unsigned size)
+{
+    uint64_t offset;
+
+    return host && recorder_ram_offset(host, &offset) && in_l1(v, offset, size, L1_WRITE);
+}
+
+/*
+ * With all write bits no store asks again.  In a page with copies there are none, each store does,
+ * and words are in hand in one page only: so one of them might be refused after others were made.
+ */
+void recorder_stores_in_two_pages(CPUState *cpu, const void *host, unsigned size,
+                                  const void *next_host, unsigned next_size, uintptr_t retaddr)
+{
+    RecorderVcpu *v = cpu->recorder;
+
+    if (recorder_recording() && needs_lines(v) && !v->processor->exclusive &&
+        !(may_write(v, host, size) && may_write(v, next_host, next_size))) {
+        cpu_restore_state(cpu, retaddr);
+        run_exclusively(cpu);
     }
 }
 

@@ -252,6 +252,8 @@ void recorder_registers(CPUState *cpu, Registers *registers);
 void recorder_deliver(CPUState *cpu, int exception, int level);
 /* Can it reach no more than user mode does, until an exception is delivered? */
 bool recorder_in_user_mode(CPUState *cpu);
+/* If the running instruction has several stores, all in one line, one of which this is: all. */
+void recorder_widen_store(CPUState *cpu, uint64_t *offset, unsigned *size);
 /* Are translations of this kind never used in user mode, nor for walks? */
 bool recorder_is_kernel_only(int mmu_idx);
 /* Where the running instruction is, of which @retaddr is the host's return address; or 0. */

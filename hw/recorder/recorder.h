@@ -189,6 +189,25 @@ static inline void recorder_access(CPUState *cpu, const void *host, unsigned siz
     }
 }
 
+/*
+ * An instruction has probed for all its stores, which lie at @host and, in the next page, at
+ * @next_host.  Does not return if it must run exclusively.
+ */
+void recorder_stores_in_two_pages(CPUState *cpu, const void *host, unsigned size,
+                                  const void *next_host, unsigned next_size, uintptr_t retaddr);
+
+/*
+ * Must a store to @host be seen, whatever the translation said before recorder_access()?  While
+ * the vCPU waited there, others may have made blocks of code from that page; and the walk for the
+ * second page of a store may have made the first one a table.
+ */
+bool recorder_sees_store_slow(CPUState *cpu, const void *host);
+
+static inline bool recorder_sees_store(CPUState *cpu, const void *host)
+{
+    return recorder_active() && recorder_sees_store_slow(cpu, host);
+}
+
 /* One access that lies in memory and in a device: no moment at which it has both. */
 void recorder_mixed_access_slow(void);
 

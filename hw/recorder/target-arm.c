@@ -254,14 +254,35 @@ char *recorder_cpu_description(CPUState *cpu)
     return g_string_free(text, false);
 }
 
-/* See gen_prepare_stores(). */
+/* See gen_prepare_stores(): the stores lie in several lines. */
 void HELPER(recorder_stores)(CPUARMState *env, uint64_t address, uint32_t size, uint32_t mmu_idx)
 {
     uintptr_t retaddr = GETPC();
     unsigned first = MIN(size, -(address | TARGET_PAGE_MASK));
+    void *host = probe_write(env, address, first, mmu_idx, retaddr);
 
-    probe_write(env, address, first, mmu_idx, retaddr);
     if (first < size) {
-        probe_write(env, address + first, size - first, mmu_idx, retaddr);
+        void *next_host = probe_write(env, address + first, size - first, mmu_idx, retaddr);
+
+        recorder_stores_in_two_pages(env_cpu(env), host, first, next_host, size - first, retaddr);
+    }
+}
+
+/*
+ * They lie in one line: no probe was made.  In a page with copies each store asks, and none may be
+ * refused after others were made; so the first asks for all.  What generated code left here may be
+ * of an earlier instruction: then the store asks for more than it needs, which does no harm.
+ */
+void recorder_widen_store(CPUState *cpu, uint64_t *offset, unsigned *size)
+{
+    CPUARMState *env = cpu_env(cpu);
+    unsigned store = *offset & ~TARGET_PAGE_MASK;
+    unsigned first = env->recorder_stores.address & ~TARGET_PAGE_MASK;
+    unsigned last = first + env->recorder_stores.size - 1;
+
+    if (env->recorder_stores.size && store >= first && store + *size - 1 <= last &&
+        first >> SPHERE_LINE_SHIFT == last >> SPHERE_LINE_SHIFT) {
+        *offset = *offset - store + first;
+        *size = env->recorder_stores.size;
     }
 }

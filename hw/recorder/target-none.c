@@ -30,6 +30,10 @@ bool recorder_in_user_mode(CPUState *cpu)
     g_assert_not_reached();
 }
 
+void recorder_widen_store(CPUState *cpu, uint64_t *offset, unsigned *size)
+{
+}
+
 bool recorder_is_kernel_only(int mmu_idx)
 {
     g_assert_not_reached();
