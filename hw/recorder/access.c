@@ -511,6 +511,11 @@ void recorder_walk_for_slow(CPUState *cpu, uintptr_t retaddr)
     cpu->recorder->walk_retaddr = retaddr;
 }
 
+uintptr_t recorder_retaddr(CPUState *cpu, uintptr_t retaddr)
+{
+    return recorder_active() ? cpu->recorder->walk_retaddr : retaddr;
+}
+
 void recorder_fetch_slow(CPUState *cpu, const void *host)
 {
     RecorderVcpu *v = cpu->recorder;

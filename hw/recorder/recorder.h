@@ -180,6 +180,8 @@ void recorder_access_slow(CPUState *cpu, const void *host, unsigned size, bool w
                           uintptr_t retaddr);
 void recorder_fetch_slow(CPUState *cpu, const void *host);
 void recorder_walk_for_slow(CPUState *cpu, uintptr_t retaddr);
+/* The return address that recorder_walk_for() was told last, or @retaddr if nobody counts. */
+uintptr_t recorder_retaddr(CPUState *cpu, uintptr_t retaddr);
 
 static inline void recorder_access(CPUState *cpu, const void *host, unsigned size, bool write,
                                    uintptr_t retaddr)
