@@ -133,12 +133,12 @@ char *player_due(const RecorderVcpu *v)
                                            : log_event_format(&v->next);
 }
 
-bool player_take_if_due(CPUState *cpu, LogEventKind kind, uint64_t *value)
+bool player_take_if_due(CPUState *cpu, Position position, LogEventKind kind, uint64_t *value)
 {
     RecorderVcpu *v = cpu->recorder;
     LogEvent *next = &v->next_input;
 
-    if (next->kind != kind || next->position != recorder_position_in_insn(cpu)) {
+    if (next->kind != kind || next->position != position) {
         return false;
     }
     memcpy(value, next->value, log_event_table()[kind].n_values * sizeof(*value));
@@ -147,15 +147,14 @@ bool player_take_if_due(CPUState *cpu, LogEventKind kind, uint64_t *value)
     return true;
 }
 
-bool player_take(CPUState *cpu, LogEventKind kind, uint64_t *value)
+bool player_take(CPUState *cpu, Position position, LogEventKind kind, uint64_t *value)
 {
     RecorderVcpu *v = cpu->recorder;
-    Position position = recorder_position_in_insn(cpu);
 
     if (v->finished) {
         return false;
     }
-    if (!player_take_if_due(cpu, kind, value)) {
+    if (!player_take_if_due(cpu, position, kind, value)) {
         g_autofree char *due = v->next_input.kind == LOG_EVENT_KINDS ?
             g_strdup("no more inputs") : log_event_format(&v->next_input);
 

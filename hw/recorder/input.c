@@ -26,6 +26,11 @@ static void log_input(CPUState *cpu, LogEventKind kind, uint64_t value, uint64_t
     log_event(v->log, kind, recorder_position_in_insn(cpu), value, second);
 }
 
+static bool take_input(CPUState *cpu, LogEventKind kind, uint64_t *value)
+{
+    return player_take(cpu, recorder_position_in_insn(cpu), kind, value);
+}
+
 /*
  * Safe throughout: a device may do DMA, or wait for a thread that does.  The
  * instruction counts as done, so it may not touch memory after this (access.c).
@@ -46,7 +51,7 @@ MemTxResult recorder_device_load(CPUState *cpu, MemoryRegion *mr, hwaddr offset,
     uint64_t logged[2];
 
     if (recorder_replaying()) {
-        if (!player_take(cpu, LOG_EVENT_LOAD, logged)) {
+        if (!take_input(cpu, LOG_EVENT_LOAD, logged)) {
             *value = 0;
             return MEMTX_OK;
         }
@@ -84,7 +89,8 @@ MemTxResult recorder_device_store(CPUState *cpu, MemoryRegion *mr, hwaddr offset
     v->store_hash = recorder_mix(recorder_mix(v->store_hash, address), value);
     if (recorder_replaying()) {
         player_console_store(cpu, address, value);
-        return player_take_if_due(cpu, LOG_EVENT_STORE_RESULT, &logged) ? logged : MEMTX_OK;
+        return player_take_if_due(cpu, recorder_position_in_insn(cpu), LOG_EVENT_STORE_RESULT,
+                                  &logged) ? logged : MEMTX_OK;
     }
     if (mr->rom_device) {
         /* It is read as memory, which no device of a replay would change. */
@@ -100,13 +106,60 @@ MemTxResult recorder_device_store(CPUState *cpu, MemoryRegion *mr, hwaddr offset
     return result;
 }
 
+/*
+ * A page walk was led outside of RAM by a descriptor that is broken, say.  What it reads there is
+ * an input of the step that faults by it.  Nothing that is found this way is cached, or it would
+ * depend on the TLB how often it is read: so a descriptor that is valid ends the recording.
+ *
+ * A fetch has no instruction yet that could be charged.  Its fault is a step all the same, and the
+ * walk has read memory for it: so the step is counted before the vCPU is safe (recorder_fault()).
+ */
+static uint64_t record_walk(CPUState *cpu, AddressSpace *as, hwaddr address, MemTxAttrs attrs,
+                            bool big_endian, MemTxResult *result)
+{
+    RecorderVcpu *v = cpu->recorder;
+    uint64_t word;
+
+    if (!v->walk_retaddr) {
+        recorder_step_slow(cpu);
+        v->fault_counted = true;
+    }
+    be_with_device(cpu);
+    word = big_endian ? address_space_ldq_be(as, address, attrs, result)
+                      : address_space_ldq_le(as, address, attrs, result);
+    recorder_running(cpu);
+    if (*result == MEMTX_OK && word & 1) {
+        recorder_fail("the guest keeps page tables outside of its main memory");
+    }
+    log_input(cpu, LOG_EVENT_LOAD, word, *result);
+    return word;
+}
+
+uint64_t recorder_walk_outside(CPUState *cpu, AddressSpace *as, hwaddr address, MemTxAttrs attrs,
+                               bool big_endian, MemTxResult *result)
+{
+    bool is_fetch = !cpu->recorder->walk_retaddr;
+    uint64_t logged[2] = { 0 };
+
+    if (!is_fetch) {
+        recorder_be_last_in_tb(cpu, cpu->recorder->walk_retaddr);
+    }
+    if (recorder_recording()) {
+        return record_walk(cpu, as, address, attrs, big_endian, result);
+    }
+    player_take(cpu, is_fetch ? recorder_position(cpu) : recorder_position_in_insn(cpu),
+                LOG_EVENT_LOAD, logged);
+    *result = logged[1];
+    return logged[0];
+}
+
 bool recorder_replay_sysreg(CPUState *cpu, uint64_t *value)
 {
     if (!recorder_replaying()) {
         return false;
     }
     *value = 0;
-    player_take(cpu, LOG_EVENT_SYSREG, value);
+    take_input(cpu, LOG_EVENT_SYSREG, value);
     return true;
 }
 
@@ -131,7 +184,7 @@ bool recorder_wfi_finds_work(CPUState *cpu, bool timed_out)
     uint64_t halted = 0;
 
     if (recorder_replaying()) {
-        player_take(cpu, LOG_EVENT_WFI, &halted);
+        take_input(cpu, LOG_EVENT_WFI, &halted);
         return !halted;
     }
     halted = !cpu_has_work(cpu) && !timed_out;
@@ -152,7 +205,7 @@ bool recorder_replay_psci(CPUState *cpu, bool *returns, int32_t *result)
     if (!recorder_replaying()) {
         return false;
     }
-    player_take(cpu, LOG_EVENT_PSCI, logged);
+    take_input(cpu, LOG_EVENT_PSCI, logged);
     *returns = logged[0];
     *result = logged[1];
     return true;

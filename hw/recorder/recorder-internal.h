@@ -170,15 +170,17 @@ void recorder_tables_free(struct RecorderTables *tables);
 /* Between two steps: drop them all, if that is due. */
 void recorder_drop_translations(CPUState *cpu);
 void recorder_tables_written(CPUState *cpu, uint64_t offset, uint64_t size);
+/* Run this instruction again, alone in its TB, unless it is the last already. */
+void recorder_be_last_in_tb(CPUState *cpu, uintptr_t retaddr);
 /* The translation of one page, or all. */
 void recorder_drop(CPUState *cpu, vaddr page);
 
 /* player.c: how far a vCPU may run before an event is due, or somebody waits for it. */
 Position player_limit(CPUState *cpu);
-/* The next input of this vCPU, which must be of this kind. */
-bool player_take(CPUState *cpu, LogEventKind kind, uint64_t *value);
-/* The same, if it is an input of the running instruction at all. */
-bool player_take_if_due(CPUState *cpu, LogEventKind kind, uint64_t *value);
+/* The next input of this vCPU, which must be of this kind, and of the step at @position. */
+bool player_take(CPUState *cpu, Position position, LogEventKind kind, uint64_t *value);
+/* The same, if it is an input of that step at all. */
+bool player_take_if_due(CPUState *cpu, Position position, LogEventKind kind, uint64_t *value);
 /* The next event of the order log in words, to be freed. */
 char *player_due(const RecorderVcpu *v);
 /* May it go on to @position, behind the end, since nobody can stop before that? */

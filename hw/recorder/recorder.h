@@ -229,7 +229,7 @@ static inline void recorder_fetch(CPUState *cpu, const void *host)
 
 static inline void recorder_walk_for(CPUState *cpu, uintptr_t retaddr)
 {
-    if (recorder_recording() || unlikely(recorder_notes)) {
+    if (recorder_active()) {
         recorder_walk_for_slow(cpu, retaddr);
     }
 }
@@ -381,6 +381,13 @@ static inline void recorder_walk(CPUState *cpu, const void *host, vaddr address,
         recorder_walk_slow(cpu, host, address, span, privileged);
     }
 }
+
+/*
+ * A page walk reads a descriptor that lies outside of RAM.  Does not return if the instruction
+ * must run again, alone in its TB.  Recording or replaying.
+ */
+uint64_t recorder_walk_outside(CPUState *cpu, AddressSpace *as, hwaddr address, MemTxAttrs attrs,
+                               bool big_endian, MemTxResult *result);
 
 /*
  * A page walk is about to set flags in the word at @host, and make it @word.  Does not

@@ -238,8 +238,7 @@ void recorder_drop_translations(CPUState *cpu)
     }
 }
 
-/* Run this instruction again, alone in its TB, unless it is the last already. */
-static void be_last_in_tb(CPUState *cpu, uintptr_t retaddr)
+void recorder_be_last_in_tb(CPUState *cpu, uintptr_t retaddr)
 {
     if (!cpu->neg.can_do_io) {
         g_assert(retaddr);
@@ -257,7 +256,7 @@ static void be_last_in_tb(CPUState *cpu, uintptr_t retaddr)
 static void drop_page(CPUState *cpu, vaddr page, uintptr_t retaddr)
 {
     if (((cpu->cc->get_pc(cpu) ^ page) & -(vaddr)PAGE) == 0) {
-        be_last_in_tb(cpu, retaddr);
+        recorder_be_last_in_tb(cpu, retaddr);
     }
     recorder_drop(cpu, page);
 }
@@ -274,7 +273,7 @@ static void change_table(CPUState *cpu, const Table *table, ram_addr_t address,
         if (table->span == PAGE) {
             drop_page(cpu, table->first + at % PAGE / 8 * PAGE, retaddr);
         } else {
-            be_last_in_tb(cpu, retaddr);
+            recorder_be_last_in_tb(cpu, retaddr);
             cpu->recorder->flush_due = true;
         }
     }
@@ -303,7 +302,7 @@ void recorder_store_slow(CPUState *cpu, ram_addr_t address, unsigned size,
         }
     }
     if (!cpu->neg.can_do_io && in_page_being_executed(address, retaddr)) {
-        be_last_in_tb(cpu, retaddr);
+        recorder_be_last_in_tb(cpu, retaddr);
     }
 }
 
