@@ -56,9 +56,13 @@ bool copies_is_in_hand(const Processor *p, const SpherePage *page)
            p->request.last_word <= p->in_hand.last_word;
 }
 
+/*
+ * What is in hand already stays so, or an instruction could be abandoned between two of its stores:
+ * the first one asked for them all, and each asks for itself when it is made.
+ */
 void copies_keep_in_hand(Processor *p, SpherePage *page)
 {
-    if (p->request.access == SPHERE_WRITE) {
+    if (p->request.access == SPHERE_WRITE && !copies_is_in_hand(p, page)) {
         p->in_hand.page = page;
         p->in_hand.word = p->request.word;
         p->in_hand.last_word = p->request.last_word;

@@ -141,11 +141,13 @@ struct Processor {
     } request;
 
     /*
-     * The words that it was last granted to write.  Until it is safe again it owns
-     * their lines, so nobody has new copies of them, and the store that is
-     * made at last, which has no write bit, need not ask again, nor wait for those
-     * that reserve the lines by now: they wait for it.  Its own thread's, and under
-     * its lock.
+     * Words that it was granted to write.  Until it is safe again it owns their lines, so
+     * nobody has new copies of them; a store to some of them, which has no write bit, is granted at
+     * once: it need not ask holders of copies again, nor wait for those that reserve the lines by
+     * now, since they wait for it.  That is what keeps an instruction with several stores in
+     * one piece: one request for all of them, by a probe or by the first store, comes before those
+     * that each store makes.
+     * Its own thread's, and under its lock.
      */
     struct {
         SpherePage *page;

@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Interleavings of the sphere that chance rarely finds, played step by step by one thread.
+ *
+ * Each processor has a vector clock, which follows the arcs that the sphere emits: how many steps
+ * of every other one a replay is sure to have made before its next one.  A case brings processors
+ * to where one of them is about to store, and asserts that the store is allowed only if it comes
+ * after every use of what it changes, or is never refused once its instruction has begun to store.
+ */
+#include <glib.h>
+#include <string.h>
+
+#include "hw/recorder/directory.h"
+#include "hw/recorder/sphere.h"
+
+#define VCPUS 4
+#define PROCESSORS (VCPUS + 1)
+#define MOST_STEPS 1000
+#define PAGE_SIZE (1u << SPHERE_PAGE_SHIFT)
+#define PAGES 2
+
+/* What the cases use of page 0, and a line of page 1. */
+#define WORD 64                 /* of line 1: not zero, so translations are made from it */
+#define ELSEWHERE 512           /* another line */
+#define NEXT_PAGE PAGE_SIZE
+
+typedef Position Clock[PROCESSORS];
+
+static struct {
+    uint64_t memory[PAGES * PAGE_SIZE / 8];
+    Sphere *sphere;
+    Position position[PROCESSORS];
+    Clock before[PROCESSORS];               /* what comes before its next step */
+    Clock history[PROCESSORS][MOST_STEPS];  /* what came before those that it made */
+} world __attribute__((aligned(PAGE_SIZE)));
+
+static Processor *processor(unsigned i)
+{
+    return &world.sphere->processor[i];
+}
+
+static uint8_t l1(unsigned i, uint64_t offset)
+{
+    return processor(i)->l1[offset >> SPHERE_LINE_SHIFT];
+}
+
+/* --- what processors do ---------------------------------------------------------------- */
+
+static void kick(Processor *p)
+{
+    (void)p;                    /* the script says who comes to a boundary */
+}
+
+static const SphereOps ops = { .kick = kick };
+
+static void emit(Processor *to, unsigned from, Position source, void *opaque)
+{
+    Position *before = world.before[to->index];
+
+    (void)opaque;
+    g_assert_cmpuint(source, >, 0);
+    for (unsigned i = 0; i < PROCESSORS; i++) {
+        before[i] = MAX(before[i], world.history[from][source - 1][i]);
+    }
+    before[from] = MAX(before[from], source);
+}
+
+static void steps(unsigned i, unsigned n)
+{
+    while (n--) {
+        Position at = world.position[i]++;
+
+        g_assert_cmpuint(at, <, MOST_STEPS);
+        memcpy(world.history[i][at], world.before[i], sizeof(Clock));
+        world.before[i][i] = at + 1;
+    }
+}
+
+static void settle(unsigned i)
+{
+    steps(i, world.position[i] < processor(i)->ordered);
+}
+
+static void be_safe(unsigned i)
+{
+    settle(i);
+    sphere_safe(processor(i), world.position[i]);
+}
+
+static unsigned run(unsigned i)
+{
+    uint64_t words[SPHERE_MAX_DROPS];
+    bool code;
+    unsigned n_drops;
+
+    sphere_run(processor(i));
+    n_drops = sphere_take_drops(processor(i), words, &code);
+    sphere_boundary(processor(i), world.position[i]);
+    return n_drops;
+}
+
+/* Running; its step goes on if it is granted. */
+static bool acquire(unsigned i, uint64_t offset, unsigned size, SphereAccess access)
+{
+    bool granted = sphere_acquire(processor(i), offset, size, access) == SPHERE_GRANTED;
+
+    if (granted) {
+        sphere_arcs(processor(i), emit, NULL);
+    }
+    return granted;
+}
+
+static void enter_table(unsigned i, uint64_t offset)
+{
+    g_assert_cmpint(sphere_enter_table(processor(i), offset), ==, SPHERE_GRANTED);
+    sphere_arcs(processor(i), emit, NULL);
+}
+
+static void enter_code(unsigned i, uint64_t offset)
+{
+    g_assert_cmpint(sphere_enter_code(processor(i), offset), ==, SPHERE_GRANTED);
+    sphere_arcs(processor(i), emit, NULL);
+}
+
+/* One instruction of a processor that is safe before and after. */
+static void make_access(unsigned i, uint64_t offset, SphereAccess access)
+{
+    run(i);
+    if (!(l1(i, offset) & (access == SPHERE_WRITE ? L1_WRITE : L1_READ))) {
+        g_assert_true(acquire(i, offset, 8, access));
+    }
+    steps(i, 1);
+    be_safe(i);
+}
+
+/* --- a world --------------------------------------------------------------------------- */
+
+/* All processors are safe, and have made some steps; both pages are in lines, which nobody has. */
+static void set_up(void)
+{
+    memset(&world, 0, sizeof(world));
+    for (unsigned i = 0; i < G_N_ELEMENTS(world.memory); i++) {
+        world.memory[i] = 0x1000 + i;
+    }
+    world.sphere = sphere_new(VCPUS, VCPUS, world.memory, sizeof(world.memory), &ops,
+                              &fdr_recorder);
+    for (unsigned i = 0; i < VCPUS; i++) {
+        run(i);
+        steps(i, 10);
+        be_safe(i);
+    }
+    for (unsigned i = 0; i < PAGES; i++) {
+        page_split(&world.sphere->pages[i]);
+    }
+}
+
+static void tear_down(void)
+{
+    sphere_free(world.sphere);
+}
+
+/* --- several stores of one instruction, to a page with copies ----------------------------- */
+
+enum { P, Q, R, W };
+
+/* So that nobody has write bits there, and each store asks. */
+static void run_code_from_page(unsigned i)
+{
+    run(i);
+    enter_code(i, 0);
+    steps(i, 1);
+}
+
+/* A probe, since the stores lie in two lines; then another one wants the second. */
+static void test_prepared_stores(void)
+{
+    set_up();
+    run_code_from_page(P);
+    g_assert_true(acquire(P, 112, 32, SPHERE_WRITE));
+    run(Q);
+    g_assert_false(acquire(Q, 128, 8, SPHERE_READ));
+    g_assert_true(acquire(P, 112, 16, SPHERE_WRITE));
+    g_assert_true(acquire(P, 128, 16, SPHERE_WRITE));
+    steps(P, 1);
+    be_safe(P);
+    sphere_await(processor(Q), world.position[Q]);
+    sphere_arcs(processor(Q), emit, NULL);
+    g_assert_cmpuint(world.before[Q][P], ==, world.position[P]);
+    tear_down();
+}
+
+/* All in one line: the first store asks for all, and others want the line, and its page. */
+static void test_stores_of_one_line(void)
+{
+    set_up();
+    run_code_from_page(P);
+    g_assert_true(acquire(P, 64, 32, SPHERE_WRITE));
+    run(Q);
+    g_assert_false(acquire(Q, 80, 8, SPHERE_WRITE));
+    run(R);
+    g_assert_cmpint(sphere_enter_code(processor(R), 0), ==, SPHERE_ASKED);
+    for (uint64_t at = 64; at < 96; at += 8) {
+        g_assert_true(acquire(P, at, 8, SPHERE_WRITE));
+        g_assert_true(acquire(P, at, 4, SPHERE_WRITE));
+    }
+    tear_down();
+}
+
+/* Translations of words that it has in hand cannot be made any more, but of others they can. */
+static void test_stores_beside_translations(void)
+{
+    set_up();
+    run(Q);
+    enter_table(Q, ELSEWHERE);
+    steps(Q, 1);
+    be_safe(Q);
+    run(P);
+    g_assert_true(acquire(P, 64, 32, SPHERE_WRITE));
+    g_assert_cmpuint(run(Q), >, 0);
+    run(W);
+    enter_table(W, ELSEWHERE);
+    g_assert_cmpint(sphere_enter_table(processor(R), WORD), ==, SPHERE_ASKED);
+    for (uint64_t at = 64; at < 96; at += 8) {
+        g_assert_true(acquire(P, at, 8, SPHERE_WRITE));
+    }
+    g_assert_cmpuint(processor(Q)->n_drops + processor(W)->n_drops, ==, 0);
+    tear_down();
+}
+
+/* The glue makes an instruction that stores to two pages exclusive: then nobody is waited for. */
+static void test_exclusive_stores_to_two_pages(void)
+{
+    set_up();
+    for (unsigned i = Q; i <= R; i++) {
+        run(i);
+        enter_code(i, 0);
+        enter_code(i, NEXT_PAGE);
+        enter_table(i, NEXT_PAGE);
+        steps(i, 1);
+    }
+    be_safe(Q);
+    be_safe(R);
+    make_access(W, PAGE_SIZE - 8, SPHERE_WRITE);
+    run(P);
+    processor(P)->exclusive = true;
+    for (uint64_t at = PAGE_SIZE - 16; at < PAGE_SIZE + 16; at += 8) {
+        g_assert_true(acquire(P, at, 8, SPHERE_WRITE));
+        g_assert_true(acquire(P, at, 8, SPHERE_WRITE));
+    }
+    processor(P)->exclusive = false;
+    g_assert_cmpuint(world.before[P][Q], ==, world.position[Q]);
+    g_assert_cmpuint(world.before[P][R], ==, world.position[R]);
+    tear_down();
+}
+
+int main(int argc, char **argv)
+{
+    g_test_init(&argc, &argv, NULL);
+    g_test_add_func("/directed/prepared-stores", test_prepared_stores);
+    g_test_add_func("/directed/stores-of-one-line", test_stores_of_one_line);
+    g_test_add_func("/directed/stores-beside-translations", test_stores_beside_translations);
+    g_test_add_func("/directed/exclusive-stores", test_exclusive_stores_to_two_pages);
+    return g_test_run();
+}
