@@ -69,6 +69,11 @@ void copies_keep_in_hand(Processor *p, SpherePage *page)
     }
 }
 
+void copies_let_go(Processor *p)
+{
+    p->in_hand.page = NULL;
+}
+
 uint32_t copies_holders(Processor *p, SpherePage *page)
 {
     uint32_t holders = page->code;

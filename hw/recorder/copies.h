@@ -15,9 +15,14 @@ uint32_t copies_holders(Processor *p, SpherePage *page);
 /* @from is safe, and locked.  It drops its copies itself, before it runs again. */
 void copies_drop(Processor *p, SpherePage *page, Processor *from);
 
-/* Was what it asks for granted, and has it not been safe since? */
+/* Was what it asks for granted, and does it own the lines since then?  See Processor.in_hand. */
 bool copies_is_in_hand(const Processor *p, const SpherePage *page);
 void copies_keep_in_hand(Processor *p, SpherePage *page);
+/*
+ * Its lines may be taken from now on, or it gives some away: nothing is in hand any more.  Called
+ * by @p's own thread, before another one can get a line.
+ */
+void copies_let_go(Processor *p);
 
 /* Nobody is in the way, before the lines are granted. */
 void copies_granted(Processor *p, SpherePage *page);

@@ -128,6 +128,20 @@ size_t page_split(SpherePage *page)
     return SPHERE_PAGE_LINES * sizeof(Line);
 }
 
+bool lines_are_of(SpherePage *page, uint64_t mask, unsigned index)
+{
+    unsigned i;
+
+    FOREACH_LINE(i, page_distinct(page, mask)) {
+        const Line *line = page_line(page, i);
+
+        if (line->state != LINE_OWNED || line->holders != LINE_BIT(index)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 bool page_is_of(const SpherePage *page, unsigned index)
 {
     for (unsigned i = 0; i < SPHERE_PAGE_LINES; i++) {

@@ -68,6 +68,8 @@ SphereAccess line_effective(const Line *line, unsigned by, SphereAccess access);
 
 /* A page that is held as a whole, as 64 lines; returns how many bytes that takes. */
 size_t page_split(SpherePage *page);
+/* Does one processor own all lines of @mask? */
+bool lines_are_of(SpherePage *page, uint64_t mask, unsigned index);
 /* Does one processor own all lines of this page, and nobody wants any? */
 bool page_is_of(const SpherePage *page, unsigned index);
 /* Then it is held as a whole again; returns how many bytes that frees. */

@@ -450,6 +450,7 @@ void sphere_give_back(Processor *p, Position position)
         if (page->lines && can_give_back(p, page, &page->lines[i])) {
             sphere_set_l1(p, page, i,
                           line_revoke(&page->lines[i], p->index, position, SPHERE_WRITE));
+            copies_let_go(p);
             p->counts.given_back++;
         }
         sphere_unlock(&page->lock);
@@ -505,6 +506,7 @@ static SphereAnswer ask(Processor *p, SpherePage *page)
     /* First: whoever is asked serves this as soon as it is safe. */
     __atomic_store_n(&p->request.page, page, __ATOMIC_RELAXED);
     p->request.in_hand = copies_is_in_hand(p, page) && SPHERE_RULE(IN_HAND);
+    g_assert(!p->request.in_hand || lines_are_of(page, p->request.lines, p->index));
     lease_begin(p, page, now);
     granted = grant_or_reserve(p, page, NULL, now);
     if (line && page->lines) {          /* it may be in one piece again */
@@ -634,7 +636,7 @@ static uint32_t serve_inbox(Processor *p, const Processor *server, uint32_t aske
 
 static void become_safe(Processor *p, Position position)
 {
-    p->in_hand.page = NULL;
+    copies_let_go(p);
     sphere_lock(&p->lock);
     p->running = false;
     p->published = position;
@@ -647,7 +649,7 @@ void sphere_serve(Processor *p, Position position)
     uint32_t asleep;
 
     g_assert(!p->told && position >= p->ordered);
-    p->in_hand.page = NULL;
+    copies_let_go(p);
     p->published = position;
     asleep = serve_inbox(p, p, lease_pressing(p));
     if (asleep) {
@@ -748,7 +750,7 @@ void sphere_await(Processor *p, Position position)
     wait = !sphere_is_granted(p);
     if (wait) {
         g_assert(position >= p->ordered);
-        p->in_hand.page = NULL;
+        copies_let_go(p);
         p->running = false;
         p->published = position;
     }

@@ -141,12 +141,13 @@ struct Processor {
     } request;
 
     /*
-     * Words that it was granted to write.  Until it is safe again it owns their lines, so
-     * nobody has new copies of them; a store to some of them, which has no write bit, is granted at
-     * once: it need not ask holders of copies again, nor wait for those that reserve the lines by
-     * now, since they wait for it.  That is what keeps an instruction with several stores in
-     * one piece: one request for all of them, by a probe or by the first store, comes before those
-     * that each store makes.
+     * Words that it was granted to write.  It owns their lines from then until it is safe, serves
+     * others, gives a line back, or enters user mode, and each of these ends it
+     * (copies_let_go()).  So nobody has new copies of the words; a store to some of them,
+     * which has no write bit, is granted at once: it need not ask holders of copies again, nor
+     * wait for those that reserve the lines by now, since they wait for it.  That is what keeps an
+     * instruction with several stores in one piece: one request for all of them, by a
+     * probe or by the first store, comes before those that each store makes.
      * Its own thread's, and under its lock.
      */
     struct {

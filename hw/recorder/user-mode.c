@@ -16,6 +16,7 @@
  * this is as near as we come to the last one.  All vCPUs read the time at every tick, so without
  * it each tick would wait for all that the programs of the others had done by then.
  */
+#include "hw/recorder/copies.h"
 #include "hw/recorder/sphere-internal.h"
 #include "hw/recorder/sphere-lock.h"
 #include "hw/recorder/user-mode.h"
@@ -51,7 +52,7 @@ void sphere_enter_user(Processor *p, Position position)
 {
     g_assert(!p->told && position >= p->ordered);
     sphere_lock(&p->lock);
-    p->in_hand.page = NULL;     /* others may take it */
+    copies_let_go(p);
     p->in_user = true;
     p->left_kernel = position;
     sphere_unlock(&p->lock);

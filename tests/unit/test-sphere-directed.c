@@ -21,6 +21,7 @@
 
 /* What the cases use of page 0, and a line of page 1. */
 #define WORD 64                 /* of line 1: not zero, so translations are made from it */
+#define EMPTY_WORD 72           /* of line 1: zero */
 #define ELSEWHERE 512           /* another line */
 #define NEXT_PAGE PAGE_SIZE
 
@@ -42,6 +43,14 @@ static Processor *processor(unsigned i)
 static uint8_t l1(unsigned i, uint64_t offset)
 {
     return processor(i)->l1[offset >> SPHERE_LINE_SHIFT];
+}
+
+static Line *line_at(uint64_t offset)
+{
+    SpherePage *page = &world.sphere->pages[offset >> SPHERE_PAGE_SHIFT];
+
+    g_assert_nonnull(page->lines);
+    return &page->lines[offset >> SPHERE_LINE_SHIFT & (SPHERE_PAGE_LINES - 1)];
 }
 
 /* --- what processors do ---------------------------------------------------------------- */
@@ -99,6 +108,14 @@ static unsigned run(unsigned i)
     return n_drops;
 }
 
+/* Of sphere_safe() and sphere_await() what comes before it serves its inbox, or sleeps. */
+static void become_safe(unsigned i)
+{
+    settle(i);
+    processor(i)->running = false;
+    processor(i)->published = world.position[i];
+}
+
 /* Running; its step goes on if it is granted. */
 static bool acquire(unsigned i, uint64_t offset, unsigned size, SphereAccess access)
 {
@@ -133,6 +150,12 @@ static void make_access(unsigned i, uint64_t offset, SphereAccess access)
     be_safe(i);
 }
 
+static void fill_empty_word(unsigned i)
+{
+    make_access(i, EMPTY_WORD, SPHERE_WRITE);
+    world.memory[EMPTY_WORD / 8] = 1;
+}
+
 /* --- a world --------------------------------------------------------------------------- */
 
 /* All processors are safe, and have made some steps; both pages are in lines, which nobody has. */
@@ -142,6 +165,7 @@ static void set_up(void)
     for (unsigned i = 0; i < G_N_ELEMENTS(world.memory); i++) {
         world.memory[i] = 0x1000 + i;
     }
+    world.memory[EMPTY_WORD / 8] = 0;
     world.sphere = sphere_new(VCPUS, VCPUS, world.memory, sizeof(world.memory), &ops,
                               &fdr_recorder);
     for (unsigned i = 0; i < VCPUS; i++) {
@@ -253,6 +277,59 @@ static void test_exclusive_stores_to_two_pages(void)
     tear_down();
 }
 
+/* --- lines that were given back ----------------------------------------------------------- */
+
+static void write_and_give_back(unsigned i, uint64_t offset)
+{
+    line_at(offset)->wanted = 16;
+    run(i);
+    g_assert_true(acquire(i, offset, 8, SPHERE_WRITE));
+    steps(i, 1);
+    sphere_boundary(processor(i), world.position[i]);
+    sphere_give_back(processor(i), world.position[i]);
+    g_assert_cmpuint(l1(i, offset), ==, 0);
+    steps(i, 1);
+}
+
+/* It made the word's holders drop their translations once; now there is a new holder. */
+static void test_given_back_then_translated(void)
+{
+    set_up();
+    write_and_give_back(P, WORD);
+    run(Q);
+    enter_table(Q, WORD);
+    steps(Q, 1);
+    be_safe(Q);
+    fill_empty_word(R);
+    run(Q);
+    steps(Q, 50);
+    g_assert_false(acquire(P, WORD, 8, SPHERE_WRITE));
+    be_safe(Q);
+    g_assert_cmpuint(processor(Q)->n_drops, >, 0);
+    sphere_await(processor(P), world.position[P]);
+    sphere_arcs(processor(P), emit, NULL);
+    g_assert_cmpuint(world.before[P][Q], ==, world.position[Q]);
+    tear_down();
+}
+
+/* Without copies: it must not pass who has reserved the line, and taken it from a reader. */
+static void test_given_back_then_reserved(void)
+{
+    set_up();
+    write_and_give_back(P, WORD);
+    line_at(WORD)->migratory = false;
+    make_access(R, WORD, SPHERE_READ);
+    run(Q);
+    g_assert_true(acquire(Q, WORD, 8, SPHERE_READ));
+    steps(Q, 1);
+    run(W);
+    g_assert_false(acquire(W, WORD, 8, SPHERE_WRITE));
+    /* Q is safe, but has not served its inbox yet: W was told of R, and has not emitted that. */
+    become_safe(Q);
+    g_assert_false(acquire(P, WORD, 8, SPHERE_WRITE));
+    tear_down();
+}
+
 int main(int argc, char **argv)
 {
     g_test_init(&argc, &argv, NULL);
@@ -260,5 +337,7 @@ int main(int argc, char **argv)
     g_test_add_func("/directed/stores-of-one-line", test_stores_of_one_line);
     g_test_add_func("/directed/stores-beside-translations", test_stores_beside_translations);
     g_test_add_func("/directed/exclusive-stores", test_exclusive_stores_to_two_pages);
+    g_test_add_func("/directed/given-back-then-translated", test_given_back_then_translated);
+    g_test_add_func("/directed/given-back-then-reserved", test_given_back_then_reserved);
     return g_test_run();
 }
