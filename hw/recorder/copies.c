@@ -243,9 +243,15 @@ void copies_granted(Processor *p, SpherePage *page)
             leave_code(p, page);
             unprotect_if_unused(p, page);
         }
-        /* With a write bit it may change any word of the line, and nobody sees it. */
-        if (!page->protected || changes_table(p, page)) {
+        if (changes_table(p, page)) {
             order_after_left(p, page);
         }
+    }
+}
+
+void copies_store_unseen(Processor *p, SpherePage *page)
+{
+    if (!page->protected) {
+        order_after_left(p, page);
     }
 }

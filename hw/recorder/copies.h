@@ -26,6 +26,11 @@ void copies_let_go(Processor *p);
 
 /* Nobody is in the way, before the lines are granted. */
 void copies_granted(Processor *p, SpherePage *page);
+/*
+ * They have been, and @p has a write bit, of whatever it asked for: it may change any word of
+ * the line, and nobody sees that.  So it comes after all who have left T of @page.
+ */
+void copies_store_unseen(Processor *p, SpherePage *page);
 /* They have been: from now on @p keeps the copies that it asked for. */
 void copies_protect(Processor *p, SpherePage *page);
 /* Does @p keep translations made from these lines from now on, with nothing to ask for? */

@@ -227,31 +227,45 @@ static void reserve(Processor *p, SpherePage *page)
     }
 }
 
+/* Returns the L1 byte of the line, but for protection of the page. */
+static uint8_t grant_line(Processor *p, SpherePage *page, unsigned i, int64_t now)
+{
+    Line *line = page_line(page, i);
+    SphereAccess access = effective(p, page, line);
+    unsigned reserved = line->reserved;
+    uint8_t byte;
+
+    if (line->writer && SPHERE_RULE(WRITER_ARC)) {
+        order_after_position(p, line->writer - 1, line->written);
+    }
+    p->counts.migratory += access != p->request.access;
+    byte = line_grant(line, p->index, p->request.access, access);
+    sphere_set_l1(p, page, i, byte);
+    line->since = now;
+    /* Whoever has reserved what it has in hand is the next. */
+    line->reserved = p->request.in_hand && reserved != p->index + 1 ? reserved : 0;
+    return byte;
+}
+
 /* Nobody is in the way. */
 static void grant(Processor *p, SpherePage *page, int64_t now)
 {
-    bool keep = p->request.in_hand;     /* whoever has reserved what it owns is the next */
+    uint8_t bits = 0;
     unsigned i;
 
     copies_granted(p, page);
-    if (!keep) {
+    if (!p->request.in_hand) {
         pass(p, page);
     }
     FOREACH_LINE(i, page_distinct(page, p->request.lines)) {
-        Line *line = page_line(page, i);
-        SphereAccess access = effective(p, page, line);
-        unsigned reserved = line->reserved;
-
-        if (line->writer && SPHERE_RULE(WRITER_ARC)) {
-            order_after_position(p, line->writer - 1, line->written);
-        }
-        p->counts.migratory += access != p->request.access;
-        sphere_set_l1(p, page, i, line_grant(line, p->index, p->request.access, access));
-        line->since = now;
-        line->reserved = keep && reserved != p->index + 1 ? reserved : 0;
+        bits |= grant_line(p, page, i, now);
     }
     if (p->request.table || p->request.code) {
         copies_protect(p, page);
+    }
+    /* A read may bring write bits as well: of a migratory line, or of one that it owns. */
+    if (bits & L1_WRITE) {
+        copies_store_unseen(p, page);
     }
     /* With all write bits: so it has been told to come after who left T, too. */
     if (p->request.access == SPHERE_WRITE && p->request.lines & (p->request.lines - 1)) {

@@ -22,6 +22,7 @@
 /* What the cases use of page 0, and a line of page 1. */
 #define WORD 64                 /* of line 1: not zero, so translations are made from it */
 #define EMPTY_WORD 72           /* of line 1: zero */
+#define DATA_WORD 80            /* of line 1 */
 #define ELSEWHERE 512           /* another line */
 #define NEXT_PAGE PAGE_SIZE
 
@@ -183,6 +184,18 @@ static void tear_down(void)
     sphere_free(world.sphere);
 }
 
+/* Read and then written by one after the other, until that is taken for granted. */
+static void make_trusted(uint64_t offset)
+{
+    make_access(1, offset, SPHERE_WRITE);
+    for (unsigned n = 0, i = 2; n < 6; n++, i = i % 2 + 1) {
+        make_access(i, offset, SPHERE_READ);
+        make_access(i, offset, SPHERE_WRITE);
+    }
+    g_assert_true(line_at(offset)->migratory);
+    g_assert_cmpuint(line_at(offset)->trusted, >, 0);
+}
+
 /* --- several stores of one instruction, to a page with copies ----------------------------- */
 
 enum { P, Q, R, W };
@@ -330,6 +343,63 @@ static void test_given_back_then_reserved(void)
     tear_down();
 }
 
+/* --- write bits, and those who left T ------------------------------------------------------ */
+
+/*
+ * P makes a translation of WORD, whose line R then gets without changing that word; P goes on to
+ * use it, and at last drops all.  Returns when; a write bit of that line must come after it.
+ */
+static Position use_and_leave_tables(void)
+{
+    Position left;
+
+    run(P);
+    enter_table(P, WORD);
+    steps(P, 1);
+    be_safe(P);
+    fill_empty_word(R);
+    g_assert_cmpuint(run(P), ==, 0);
+    steps(P, 100);
+    left = world.position[P];
+    sphere_left_tables(processor(P), left);
+    steps(P, 1);
+    be_safe(P);
+    /* Nobody is in T: stores need not be seen any more. */
+    make_access(W, ELSEWHERE, SPHERE_WRITE);
+    g_assert_false(world.sphere->pages[0].protected);
+    g_assert_cmpuint(world.before[R][P], <, left);
+    return left;
+}
+
+/* A line that is read to be written comes with a write bit. */
+static void test_read_of_migratory_line(void)
+{
+    Position left;
+
+    set_up();
+    make_trusted(WORD);
+    left = use_and_leave_tables();
+    run(Q);
+    g_assert_true(acquire(Q, DATA_WORD, 8, SPHERE_READ));
+    g_assert_true(l1(Q, WORD) & L1_WRITE);
+    g_assert_cmpuint(world.before[Q][P], >=, left);
+    tear_down();
+}
+
+/* So does one that its reader owns already, without a write bit since there were copies. */
+static void test_read_of_own_line(void)
+{
+    Position left;
+
+    set_up();
+    left = use_and_leave_tables();
+    g_assert_cmpuint(l1(R, WORD), ==, L1_READ);
+    run(R);
+    g_assert_true(acquire(R, 124, 8, SPHERE_READ));
+    g_assert_true(!(l1(R, WORD) & L1_WRITE) || world.before[R][P] >= left);
+    tear_down();
+}
+
 int main(int argc, char **argv)
 {
     g_test_init(&argc, &argv, NULL);
@@ -339,5 +409,7 @@ int main(int argc, char **argv)
     g_test_add_func("/directed/exclusive-stores", test_exclusive_stores_to_two_pages);
     g_test_add_func("/directed/given-back-then-translated", test_given_back_then_translated);
     g_test_add_func("/directed/given-back-then-reserved", test_given_back_then_reserved);
+    g_test_add_func("/directed/read-of-migratory-line", test_read_of_migratory_line);
+    g_test_add_func("/directed/read-of-own-line", test_read_of_own_line);
     return g_test_run();
 }
