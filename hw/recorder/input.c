@@ -218,3 +218,11 @@ void recorder_record_psci(CPUState *cpu, bool returns, int32_t result)
         log_input(cpu, LOG_EVENT_PSCI, returns, (uint32_t)result);
     }
 }
+
+/* The call jumps out of the delivery of its exception; replay returns from it, and counts that. */
+void recorder_suspends_slow(CPUState *cpu)
+{
+    if (cpu->recorder->suspended) {
+        recorder_step_slow(cpu);
+    }
+}

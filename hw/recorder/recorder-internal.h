@@ -99,6 +99,7 @@ typedef struct RecorderVcpu {
 
     struct RecorderTables *tables;
     bool flush_due;             /* drop all translations at the next boundary */
+    bool dropped;               /* some, since recorder_has_dropped() */
     bool drops_one_page;
     bool drops_user_mode;
     uint64_t user_tables;       /* TTBR0 of which user translations were made */
@@ -258,6 +259,8 @@ bool recorder_in_user_mode(CPUState *cpu);
 void recorder_widen_store(CPUState *cpu, uint64_t *offset, unsigned *size);
 /* Are translations of this kind never used in user mode, nor for walks? */
 bool recorder_is_kernel_only(int mmu_idx);
+/* Make what is derived from registers depend on these alone, as when they are loaded. */
+void recorder_forget_past(CPUState *cpu);
 /* Where the running instruction is, of which @retaddr is the host's return address; or 0. */
 vaddr recorder_pc(CPUState *cpu, uintptr_t retaddr);
 /* Firmware turns the vCPU on, when it next leaves cpu_exec(). */

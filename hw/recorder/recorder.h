@@ -165,6 +165,16 @@ void recorder_replayed_sysreg(CPUArchState *env, const void *reginfo, uint64_t v
  */
 bool recorder_wfi_finds_work(CPUState *cpu, bool timed_out);
 
+/* The vCPU is about to halt, maybe in the middle of a PSCI call, whose delivery is a step. */
+void recorder_suspends_slow(CPUState *cpu);
+
+static inline void recorder_suspends(CPUState *cpu)
+{
+    if (recorder_recording()) {
+        recorder_suspends_slow(cpu);
+    }
+}
+
 /* A PSCI call: replaying, what it returned, if it did. */
 bool recorder_replay_psci(CPUState *cpu, bool *returns, int32_t *result);
 void recorder_record_psci(CPUState *cpu, bool returns, int32_t result);
@@ -252,6 +262,17 @@ static inline void recorder_resumed(CPUState *cpu)
     if (recorder_recording()) {
         recorder_resumed_slow(cpu);
     }
+}
+
+/*
+ * Has the vCPU dropped translations since this was last asked?  Then the block that it left must
+ * not be linked to the next one, which may be of another page by now.
+ */
+bool recorder_has_dropped_slow(CPUState *cpu);
+
+static inline bool recorder_has_dropped(CPUState *cpu)
+{
+    return recorder_active() && recorder_has_dropped_slow(cpu);
 }
 
 /*

@@ -197,6 +197,7 @@ void recorder_drop(CPUState *cpu, vaddr page)
 {
     RecorderVcpu *v = cpu->recorder;
 
+    v->dropped = true;
     if (page == RECORDER_ALL) {
         tlb_flush(cpu);
         return;
@@ -234,8 +235,16 @@ void recorder_drop_translations(CPUState *cpu)
             log_event(v->log, LOG_EVENT_DROP, recorder_position(cpu), RECORDER_ALL);
         }
         recorder_count(v, RECORDER_COUNT_FLUSHES);
-        tlb_flush(cpu);
+        recorder_drop(cpu, RECORDER_ALL);
     }
+}
+
+bool recorder_has_dropped_slow(CPUState *cpu)
+{
+    bool dropped = cpu->recorder->dropped;
+
+    cpu->recorder->dropped = false;
+    return dropped;
 }
 
 void recorder_be_last_in_tb(CPUState *cpu, uintptr_t retaddr)

@@ -132,6 +132,11 @@ void recorder_deliver(CPUState *cpu, int exception, int level)
     cpu->exception_index = -1;
 }
 
+void recorder_forget_past(CPUState *cpu)
+{
+    hw_watchpoint_update_all(ARM_CPU(cpu));
+}
+
 /* In the middle of a TB the register tells no more than the page. */
 vaddr recorder_pc(CPUState *cpu, uintptr_t retaddr)
 {

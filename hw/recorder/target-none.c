@@ -39,6 +39,11 @@ bool recorder_is_kernel_only(int mmu_idx)
     g_assert_not_reached();
 }
 
+void recorder_forget_past(CPUState *cpu)
+{
+    g_assert_not_reached();
+}
+
 vaddr recorder_pc(CPUState *cpu, uintptr_t retaddr)
 {
     g_assert_not_reached();

@@ -65,6 +65,7 @@ void recorder_vcpu_attach(CPUState *cpu, RecorderVcpu *v)
         cpu->neg.recorder_l1 = v->processor->l1 - ((uintptr_t)recorder_ram.host >> SPHERE_LINE_SHIFT);
     }
     cpu->cflags_next_tb = -1;   /* one that was chosen to be next does not count */
+    recorder_forget_past(cpu);
     tlb_flush(cpu);
 }
 
