@@ -19,9 +19,10 @@ SAID = {
     "SEVERAL": ["one-line", "whole-line", "two-lines", "two-pages", "tables", "more-tables",
                 "remote-code"],
     "OUTSIDE": ["outside"],
-    "BRANCHES": ["branches"],
+    "BRANCHES": ["branches", "odd-jumps"],
+    "SUSPENDED": ["suspended"],
 }
-CACHES = ("x-tlb-bits=6", "x-tlb-bits=12", "one-insn-per-tb=on")
+CACHES = ("x-tlb-bits=6", "x-tlb-bits=12")
 
 
 def record_mode(mode, cpu, smp, *options):
@@ -40,9 +41,9 @@ def check_replay(directory, output, *options):
           f"recorded:\n{output}\nreplayed {options}:\n{replayed}")
 
 
-def check_replays(directory, output):
+def check_replays(directory, output, *more):
     """With other caches, so that other copies are made at other times."""
-    for cache in CACHES:
+    for cache in (*CACHES, *more):
         check_replay(directory, output, "--", "-accel", f"tcg,thread=multi,{cache}")
 
 
@@ -63,13 +64,19 @@ def several_stores_of_an_instruction_are_one_step(how):
 
 @test_each([1, 2])
 def a_walk_that_leads_outside_of_memory_faults_and_replays(smp):
-    check_replays(*record_mode("OUTSIDE", "cortex-a72", smp))
+    check_replays(*record_mode("OUTSIDE", "cortex-a72", smp), "one-insn-per-tb=on")
+
+
+@test_each([1, 2])
+def a_vcpu_that_firmware_suspends_replays(smp):
+    check_replays(*record_mode("SUSPENDED", "cortex-a72", smp), "one-insn-per-tb=on")
 
 
 @test_each(["max 1", "neoverse-n2,sve=off 2"])
-def branch_target_exceptions_replay(how):
+def bad_jumps_replay(how):
+    """Branch target exceptions, odd addresses."""
     cpu, smp = how.split()
-    check_replays(*record_mode("BRANCHES", cpu, int(smp)))
+    check_replays(*record_mode("BRANCHES", cpu, int(smp)), "one-insn-per-tb=on")
 
 
 recording.main()

@@ -17,7 +17,8 @@
 #define GICD ((volatile uint32_t *)0x08000000)
 #define GICC ((volatile uint32_t *)0x08010000)
 #define TIMER_INTERRUPT 27
-#define FETCH_ABORT     0x21            /* exception class: of the same level */
+#define FETCH_ABORT     0x21            /* exception classes: of the same level; */
+#define PC_ALIGNMENT    0x22            /* odd addresses */
 #define PSTATE_BTYPE    (3ul << 10)
 
 #define PAGE        4096
@@ -135,7 +136,8 @@ void __attribute__((used)) exception(bool is_interrupt)
 
         faults++;
         digest = mix(digest, syndrome);
-        if (syndrome >> 26 == FETCH_ABORT) {
+        if (syndrome >> 26 == FETCH_ABORT || syndrome >> 26 == PC_ALIGNMENT) {
+            digest = mix(digest, read_sysreg("far_el1"));
             write_sysreg("elr_el1", fetch_return);
         } else {
             write_sysreg("elr_el1", from + 4);

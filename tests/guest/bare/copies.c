@@ -13,7 +13,8 @@ enum {
     FORGOTTEN,          /* what a replay from a checkpoint must drop; checkpoints are made meanwhile */
     SEVERAL,            /* instructions with several stores, to pages of which others have copies */
     OUTSIDE,            /* tables that lie outside of memory */
-    BRANCHES,           /* branch target exceptions */
+    BRANCHES,           /* branch target exceptions, and jumps to odd addresses */
+    SUSPENDED,          /* firmware calls that halt */
 };
 
 /* Tables of addresses that nothing else uses: from 2 GiB on, one, and from 3 GiB on, another. */
@@ -140,7 +141,7 @@ static void test_low_pages(void)
  * pages.  One vCPU stores, the other one looks; both run code from these pages, or use what the
  * tables translate, all the time.
  */
-#define STORES      2000
+#define STORES      400
 #define CODE        (PLAY + 16 * PAGE)          /* two pages with code and data */
 #define MORE_CODE   (CODE + PAGE + 0x100)
 #define TABLE_WORD  8
@@ -218,7 +219,10 @@ static void store_all(const Place *place, volatile unsigned *n)
         uint64_t first = i % 3 ? page_at(PLAY + i % 3 * PAGE) : 0;
         uint64_t second = page_at(PLAY + i % 5 * PAGE);
 
-        if (i % 4 == 0) {
+        if (i % 8 == 0) {               /* the other one has come to look, too */
+            for (unsigned before = looks; looks == before;) {
+                asm volatile("yield");
+            }
             use_copies();
         }
         (place->four ? store_four : store_two)(place->at, first, second);
@@ -241,6 +245,7 @@ static void test_several(bool stores)
     for (unsigned i = 0; i < N_PLACES; i++) {
         wait_for_turn(stores ? 2 * i : 2 * i + 1);
         if (stores) {
+            (places[i].four ? store_four : store_two)(places[i].at, 0, page_at(PLAY));
             end_turn();
             store_all(&places[i], &stored[i]);
             wait_for_turn(2 * i + 2);
@@ -259,7 +264,7 @@ static void test_several(bool stores)
  * change is the one that stays.
  */
 #define REMOTE      (PLAY + 20 * PAGE)
-#define REMOTE_ROUNDS 3000
+#define REMOTE_ROUNDS 500
 
 static volatile uint64_t written_round __attribute__((aligned(64)));
 static volatile uint64_t run_round __attribute__((aligned(64)));
@@ -327,6 +332,28 @@ static void ask_for(uint64_t address)
     digest = mix(digest, read_sysreg("par_el1"));
 }
 
+/* The fault is the same whether the page was run from before, by this address or by another. */
+static void test_odd_jumps(void)
+{
+    bool good = true;
+
+    *(volatile uint32_t *)PLAY = RET;
+    clean_code();
+    for (unsigned i = 0; i < 200; i++) {
+        uint64_t target = (i & 1 ? 3 * GIB : PLAY) + 2;
+
+        if (i & 2) {
+            ((void (*)(void))(target - 2))();
+        }
+        for (unsigned page = 0; i & 4 && page < 160; page++) {
+            digest = mix(digest, *(volatile uint64_t *)(PLAY + (page + 32) * PAGE));
+        }
+        jump_to(target);
+        good &= read_sysreg("far_el1") == target;
+    }
+    report("odd-jumps", good);
+}
+
 static void test_outside(void)
 {
     level1[4] = (uint64_t)UART | PTE_PAGE;
@@ -375,6 +402,26 @@ static void test_branches(void)
     report("branches", !has || faults == BRANCH_ROUNDS);
 }
 
+/* --- SUSPENDED --------------------------------------------------------------------- */
+
+/* PSCI CPU_SUSPEND halts until an interrupt comes, or not at all if there is one. */
+static void test_suspended(void)
+{
+    for (unsigned i = 0; i < 200; i++) {
+        uint64_t until = read_sysreg("cntvct_el0") + 2 * ticks();
+
+        if (i & 1) {
+            asm volatile("msr daifset, #2");
+            while (read_sysreg("cntvct_el0") < until) {
+            }
+        }
+        digest = mix(digest, psci(0xc4000001ul, 0, 0, 0));
+        asm volatile("msr daifclr, #2");
+        digest = mix(digest, interrupts);
+    }
+    report("suspended", true);
+}
+
 /* --- both vCPUs ----------------------------------------------------------------------- */
 
 void __attribute__((used, noreturn)) run_second(void)
@@ -392,6 +439,7 @@ void __attribute__((used, noreturn)) run_second(void)
         disturb();
         break;
     case BRANCHES:
+    case SUSPENDED:
         break;
     }
     for (;;) {
@@ -407,7 +455,7 @@ void __attribute__((used)) run(void)
     make_tables();
     make_code();
     two = start_second();
-    if (MODE == OUTSIDE || MODE == BRANCHES) {
+    if (MODE != FORGOTTEN && MODE != SEVERAL) {
         start_interrupts();
     }
     switch (MODE) {
@@ -424,6 +472,10 @@ void __attribute__((used)) run(void)
         break;
     case BRANCHES:
         test_branches();
+        test_odd_jumps();
+        break;
+    case SUSPENDED:
+        test_suspended();
         break;
     }
     say(two ? "two\r\n" : "one\r\n");
