@@ -144,21 +144,6 @@ static const char *check_options(const Debug *debug)
     return NULL;
 }
 
-/* The program of --gdb=PROGRAM; glib's optional values would take DIR for it. */
-static const char *take_gdb_program(int argc, char **argv)
-{
-    static const char option[] = "--gdb=";
-    const char *program = NULL;
-
-    for (int i = 1; i < argc; i++) {
-        if (g_str_has_prefix(argv[i], option)) {
-            program = argv[i] + strlen(option);
-            argv[i] = (char *)"--gdb";
-        }
-    }
-    return program;
-}
-
 /* Returns false if @status is to be returned. */
 static bool parse_arguments(Debug *debug, int argc, char **argv, int *status)
 {
@@ -179,7 +164,7 @@ static bool parse_arguments(Debug *debug, int argc, char **argv, int *status)
     const char *objection;
 
     debug->more = emulator_arguments(&argc, argv);
-    debug->gdb_given = take_gdb_program(argc, argv);
+    debug->gdb_given = take_option_value("--gdb", argc, argv);
     if (!parse_options("debug", entries, &help, usage, &argc, &argv, status)) {
         return false;
     }

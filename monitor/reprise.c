@@ -82,6 +82,20 @@ bool parse_options(const char *command, const GOptionEntry *entries, const gbool
     return true;
 }
 
+const char *take_option_value(const char *option, int argc, char **argv)
+{
+    size_t length = strlen(option);
+    const char *value = NULL;
+
+    for (int i = 1; i < argc; i++) {
+        if (g_str_has_prefix(argv[i], option) && argv[i][length] == '=') {
+            value = argv[i] + length + 1;
+            argv[i] = (char *)option;
+        }
+    }
+    return value;
+}
+
 uint64_t parse_size(const char *text)
 {
     static const char suffixes[] = "KMGT";

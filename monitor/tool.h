@@ -28,6 +28,12 @@ int input_error(const GError *error);
 bool parse_options(const char *command, const GOptionEntry *entries, const gboolean *help,
                    const char *usage, int *argc, char ***argv, int *status);
 
+/*
+ * The value of @option=VALUE, which is taken out of @argv; NULL: there is none.  glib's optional
+ * values would take the next argument for it.
+ */
+const char *take_option_value(const char *option, int argc, char **argv);
+
 /* "500M" in bytes; 0 if it is no size. */
 uint64_t parse_size(const char *text);
 
