@@ -18,6 +18,8 @@
 #include "tool.h"
 
 #define NOT_GIVEN INT_MIN
+/* Of steps of a vCPU, between two checks. */
+#define PARANOID_INTERVAL 1000
 
 typedef struct Replay {
     const char *directory;
@@ -34,6 +36,9 @@ typedef struct Replay {
     uint64_t watch_address;
     uint64_t watch_size;        /* 0: QEMU's default */
     const char *watch_not;      /* "reads" or "writes" that nobody wants; NULL: both are wanted */
+    gboolean is_paranoid;
+    const char *paranoid_given; /* --paranoid=N, or NULL */
+    uint64_t paranoid;          /* compare copies with memory every so many steps; 0: never */
     char **more;                /* arguments for QEMU, after "--"; NULL: none */
     Manifest *manifest;
     Place *place;               /* of that checkpoint; NULL: the start */
@@ -77,6 +82,8 @@ static const char usage[] =
     "  --trace NEW     log registers in the directory NEW, for reprise compare:\n"
     "  --trace-interval N        every N steps (default: 1000000)\n"
     "  --trace-from, --trace-to POINT    only there (0:1500,1:0)\n"
+    "  --paranoid[=N]  for developers, slow: every N steps (1000), compare\n"
+    "                  each vCPU's translations and code with memory\n"
     "  --help          show this text\n"
     "\n"
     "QEMU-ARG... is for experiments with QEMU itself: -accel tcg,tb-size=8.\n"
@@ -116,6 +123,15 @@ static bool parse_watch(Replay *replay)
     return true;
 }
 
+static bool parse_paranoid(Replay *replay)
+{
+    if (replay->is_paranoid && !replay->paranoid_given) {
+        replay->paranoid = PARANOID_INTERVAL;
+    }
+    return !replay->paranoid_given ||
+           (parse_number(replay->paranoid_given, &replay->paranoid) && replay->paranoid);
+}
+
 /* Returns false if @status is to be returned. */
 static bool parse_arguments(Replay *replay, int argc, char **argv, int *status)
 {
@@ -132,10 +148,12 @@ static bool parse_arguments(Replay *replay, int argc, char **argv, int *status)
         { "trace-from", 0, 0, G_OPTION_ARG_STRING, &replay->trace_from, NULL, NULL },
         { "trace-to", 0, 0, G_OPTION_ARG_STRING, &replay->trace_to, NULL, NULL },
         { "trace-interval", 0, 0, G_OPTION_ARG_INT64, &replay->trace_interval, NULL, NULL },
+        { "paranoid", 0, 0, G_OPTION_ARG_NONE, &replay->is_paranoid, NULL, NULL },
         G_OPTION_ENTRY_NULL
     };
 
     replay->more = emulator_arguments(&argc, argv);
+    replay->paranoid_given = take_option_value("--paranoid", argc, argv);
     if (!parse_options("replay", entries, &help, usage, &argc, &argv, status)) {
         return false;
     }
@@ -159,6 +177,9 @@ static bool parse_arguments(Replay *replay, int argc, char **argv, int *status)
     } else if (replay->watch && !parse_watch(replay)) {
         *status = usage_error("replay: --watch is ADDRESS[,SIZE[,reads|writes]], as 0x40a00000,8, "
                               "not '%s'", replay->watch);
+    } else if (!parse_paranoid(replay)) {
+        *status = usage_error("replay: --paranoid=N is a number of steps, not '%s'",
+                              replay->paranoid_given);
     } else if (replay->trace_interval < 0) {
         *status = usage_error("%s", "replay: --trace-interval: at least 1");
     } else {
@@ -192,11 +213,26 @@ static bool load(Replay *replay, GError **error)
 
 /* --- QEMU ------------------------------------------------------------------- */
 
+/* To be freed; nothing, unless it was paranoid. */
+static char *describe_comparison(const JsonValue *result)
+{
+    const JsonValue *compared = json_member(result, "compared");
+
+    if (!compared) {
+        return g_strdup("");
+    }
+    return g_strdup_printf("; %.0f translations and %.0f blocks of code are coherent (%.0f checks)",
+                           json_member_number(compared, "translations"),
+                           json_member_number(compared, "blocks"),
+                           json_member_number(compared, "checks"));
+}
+
 static int report(const Replay *replay, const JsonValue *result, double seconds)
 {
     const char *divergence = json_member_string(result, "divergence");
     const char *cut = json_member_string(result, "cut");
     const char *reason = replay->manifest->end_reason;
+    g_autofree char *compared = describe_comparison(result);
     uint64_t steps = 0;
 
     if (!json_member_bool(result, "identical")) {
@@ -204,19 +240,20 @@ static int report(const Replay *replay, const JsonValue *result, double seconds)
         return STATUS_DIVERGED;
     }
     if (replay->until) {
-        fprintf(stderr, "reprise: replayed up to moment %s, which is at %s, in %.1f s\n",
-                replay->until, cut, seconds);
+        fprintf(stderr, "reprise: replayed up to moment %s, which is at %s, in %.1f s%s\n",
+                replay->until, cut, seconds, compared);
         return STATUS_OK;
     }
     if (cut) {
         fprintf(stderr, "reprise: replayed up to the cut at position %s in %.1f s; the recording "
-                "is not complete%s%s\n", cut, seconds, *reason ? ": " : "", reason);
+                "is not complete%s%s%s\n", cut, seconds, *reason ? ": " : "", reason, compared);
         return STATUS_OK;
     }
     for (unsigned i = 0; i < replay->manifest->n_vcpus; i++) {
         steps += replay->manifest->end->at[i] - (replay->place ? replay->place->point->at[i] : 0);
     }
-    fprintf(stderr, "reprise: replayed identically: %" PRIu64 " steps in %.1f s\n", steps, seconds);
+    fprintf(stderr, "reprise: replayed identically: %" PRIu64 " steps in %.1f s%s\n", steps, seconds,
+            compared);
     return STATUS_OK;
 }
 
@@ -316,6 +353,9 @@ static char *task_arguments(const Replay *replay, GError **error)
     }
     if (replay->until) {
         json_u64(&arguments, "until", g_ascii_strtoull(replay->until, NULL, 10));
+    }
+    if (replay->paranoid) {
+        json_u64(&arguments, "paranoid", replay->paranoid);
     }
     if (replay->threads) {
         json_string(&arguments, "threads", replay->threads);

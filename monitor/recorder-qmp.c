@@ -56,7 +56,8 @@ void qmp_recorder_stop(bool has_pause, bool pause, Error **errp)
 
 void qmp_recorder_replay(const char *directory, RecorderTrace *trace, bool has_threads,
                          RecorderThreads threads, bool has_from, uint32_t from,
-                         bool has_until, uint64_t until, RecorderWatch *watch, Error **errp)
+                         bool has_until, uint64_t until, RecorderWatch *watch,
+                         bool has_paranoid, uint64_t paranoid, Error **errp)
 {
     PlayerTrace wanted;
     PlayerWatch watched;
@@ -68,6 +69,7 @@ void qmp_recorder_replay(const char *directory, RecorderTrace *trace, bool has_t
         .until = until,
         .trace = trace ? &wanted : NULL,
         .watch = watch ? &watched : NULL,
+        .paranoid = has_paranoid ? paranoid : 0,
     };
 
     if (runstate_is_running()) {

@@ -16,6 +16,7 @@
 #include "hw/recorder/recorder-internal.h"
 #include "hw/recorder/session.h"
 #include "replay/cut.h"
+#include "replay/paranoid.h"
 #include "replay/player-internal.h"
 #include "replay/stop.h"
 #include "replay/trace.h"
@@ -86,6 +87,9 @@ static RecorderVcpu *open_vcpu(const char *directory, unsigned vcpu, const Place
 
 static void forget_recording(void)
 {
+    ParanoidCounts unwanted;
+
+    paranoid_end(&unwanted);
     g_clear_pointer(&player.recording, g_free);
     g_clear_pointer(&player.manifest, manifest_free);
     g_clear_pointer(&player.schedule, schedule_free);
@@ -209,6 +213,9 @@ bool player_start(const char *directory, const PlayerOptions *options, Error **e
         return false;
     }
     recorder_tables_start();
+    if (options->paranoid) {
+        paranoid_start(options->paranoid);
+    }
     player_new_schedule(v, options->one_at_a_time);
     CPU_FOREACH(cpu) {
         run_on_cpu(cpu, attach_vcpu, RUN_ON_CPU_HOST_PTR(v));
@@ -288,6 +295,9 @@ void player_finish(void)
 {
     g_autoptr(Point) point = point_new(player.manifest->n_vcpus);
     g_autofree char *end = NULL;
+    ParanoidCounts counts;
+    RecorderCompared compared;
+    bool has_compared;
 
     if (player.arrived || (!player.divergence && qatomic_read(&player.n_running))) {
         return;         /* paused by somebody */
@@ -302,11 +312,16 @@ void player_finish(void)
     player_leave();
     trace_end();
     watch_log_end();
+    has_compared = paranoid_end(&counts);
+    compared = (RecorderCompared) {
+        .checks = counts.checks, .translations = counts.translations, .blocks = counts.blocks,
+    };
     if (player.divergence) {
         player_tell_divergence();
     }
     qapi_event_send_recorder_replayed(!player.divergence, player.divergence,
-                                      player.manifest->complete && !player.stops_early ? NULL : end);
+                                      player.manifest->complete && !player.stops_early ? NULL : end,
+                                      has_compared ? &compared : NULL);
 }
 
 /* --- for a debugger ----------------------------------------------------------------- */

@@ -19,6 +19,7 @@
 #include "hw/recorder/recorder.h"
 #include "hw/recorder/recorder-internal.h"
 #include "replay/accesses.h"
+#include "replay/paranoid.h"
 #include "replay/player-internal.h"
 
 /* Of an instruction that raises an exception, and its delivery: nobody can stop before them. */
@@ -296,7 +297,9 @@ static void apply(CPUState *cpu, const LogEvent *event)
         recorder_step(cpu);
         break;
     case LOG_EVENT_DROP:
-        recorder_drop(cpu, event->value[0]);
+        if (!paranoid_ignores_drops()) {
+            recorder_drop(cpu, event->value[0]);
+        }
         break;
     case LOG_EVENT_START:
         recorder_step(cpu);
@@ -407,6 +410,9 @@ bool recorder_replay_boundary(CPUState *cpu, bool *applied)
         log_stream_boundary(v->log);
     }
     recorder_drop_translations(cpu);
+    if (!leave && !v->finished) {
+        paranoid_check(cpu);
+    }
     if (!v->finished && recorder_position(cpu) > v->next.position) {
         g_autofree char *due = player_due(v);
 

@@ -34,6 +34,7 @@ typedef struct PlayerOptions {
     uint64_t until;             /* the moment to stop at (else: the end) */
     const PlayerTrace *trace;   /* or NULL */
     const PlayerWatch *watch;   /* or NULL */
+    uint64_t paranoid;          /* compare copies with memory every so many steps; 0: never */
     /*
      * For a debugger: nothing runs yet, and each time that all vCPUs have come where they were to
      * stop, or one has diverged, this is called in a vCPU's thread; they do not go on by themselves.

@@ -96,6 +96,7 @@ typedef struct RecorderVcpu {
     Position same_at;           /* the last digest that was as recorded */
     Position cut;               /* replay/cut.h: where a log that is cut off ends */
     bool finished;              /* atomic: the end was reached, or replay diverged */
+    Position check_due;         /* by paranoid.c, here or soon after */
 
     struct RecorderTables *tables;
     bool flush_due;             /* drop all translations at the next boundary */
@@ -263,6 +264,16 @@ bool recorder_is_kernel_only(int mmu_idx);
 void recorder_forget_past(CPUState *cpu);
 /* Where the running instruction is, of which @retaddr is the host's return address; or 0. */
 vaddr recorder_pc(CPUState *cpu, uintptr_t retaddr);
+/*
+ * What a walk of memory for an @access to @address would find now: in @found, or NULL and why it
+ * faults.  It leaves no trace.  For user mode it is that of the tables which user mode used last.
+ */
+const char *recorder_walk_untraced(CPUState *cpu, vaddr address, int mmu_idx, MMUAccessType access,
+                                   CPUTLBEntryFull *found);
+/* Is @address one of user mode, of tables that are not known? */
+bool recorder_may_be_stale(CPUState *cpu, int mmu_idx, vaddr address);
+/* The mmu index with which the instructions of a block are fetched. */
+int recorder_block_mmu_idx(const TranslationBlock *tb);
 /* Firmware turns the vCPU on, when it next leaves cpu_exec(). */
 void recorder_turn_on(CPUState *cpu, uint64_t entry, uint64_t context, int level);
 /* Why this vCPU cannot be recorded, alone or with others like it; NULL if it can. */

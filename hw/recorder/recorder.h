@@ -26,6 +26,8 @@ typedef enum RecorderMode {
 extern G_GNUC_INTERNAL RecorderMode recorder_mode;
 /* Somebody wants to know of accesses to some bytes, while replaying (replay/accesses.h). */
 extern G_GNUC_INTERNAL bool recorder_notes;
+/* A developer wants copies of memory to be compared with it, while replaying (replay/paranoid.h). */
+extern G_GNUC_INTERNAL bool recorder_paranoid;
 
 static inline bool recorder_active(void)
 {
@@ -488,6 +490,16 @@ static inline void recorder_flushed(CPUState *cpu)
 {
     if (recorder_active()) {
         recorder_flushed_slow(cpu);
+    }
+}
+
+/* A block of code was made from guest memory, and no vCPU knows it yet (replay/paranoid.c). */
+void recorder_block_made_slow(const TranslationBlock *tb);
+
+static inline void recorder_block_made(const TranslationBlock *tb)
+{
+    if (unlikely(recorder_paranoid)) {
+        recorder_block_made_slow(tb);
     }
 }
 

@@ -97,6 +97,63 @@ void HELPER(recorder_user_access)(CPUARMState *env)
     }
 }
 
+/* At the start user mode may have been entered with a TTBR0 that nobody was told of. */
+static bool user_tables_are_known(const RecorderVcpu *v)
+{
+    return v->user_tables != 0 && v->user_tables != UINT64_MAX;
+}
+
+/* What user mode may use is of TTBR0 as long as it runs. */
+bool recorder_may_be_stale(CPUState *cpu, int mmu_idx, vaddr address)
+{
+    return (mmu_idx | ARM_MMU_IDX_A) == ARMMMUIdx_E10_0 && !extract64(address, 55, 1) &&
+           !user_tables_are_known(cpu->recorder) && !recorder_in_user_mode(cpu);
+}
+
+static const char *fault_name(ARMFaultType type)
+{
+    switch (type) {
+    case ARMFault_Translation:
+        return "a translation fault";
+    case ARMFault_AccessFlag:
+        return "a clear access flag";
+    case ARMFault_Permission:
+        return "a permission fault";
+    case ARMFault_AddressSize:
+        return "an address size fault";
+    default:
+        return "a fault";
+    }
+}
+
+const char *recorder_walk_untraced(CPUState *cpu, vaddr address, int mmu_idx, MMUAccessType access,
+                                   CPUTLBEntryFull *found)
+{
+    CPUARMState *env = cpu_env(cpu);
+    uint64_t ttbr0 = env->cp15.ttbr0_el[1];
+    GetPhysAddrResult result = { };
+    ARMMMUFaultInfo fault = { };
+    bool faults;
+
+    if ((mmu_idx | ARM_MMU_IDX_A) == ARMMMUIdx_E10_0 && user_tables_are_known(cpu->recorder)) {
+        env->cp15.ttbr0_el[1] = cpu->recorder->user_tables;
+    }
+    faults = get_phys_addr_untraced(env, address, access, core_to_arm_mmu_idx(env, mmu_idx),
+                                    &result, &fault);
+    env->cp15.ttbr0_el[1] = ttbr0;
+    result.f.extra.arm.pte_attrs = result.cacheattrs.attrs;
+    result.f.extra.arm.shareability = result.cacheattrs.shareability;
+    *found = result.f;
+    return faults ? fault_name(fault.type) : NULL;
+}
+
+int recorder_block_mmu_idx(const TranslationBlock *tb)
+{
+    CPUARMTBFlags flags = { .flags = tb->flags, .flags2 = tb->cs_base };
+
+    return EX_TBFLAG_ANY(flags, MMUIDX);
+}
+
 /* RNDR and RNDRRS also set the flags: Z if there was no number, and then it is 0. */
 void recorder_replayed_sysreg(CPUARMState *env, const void *reginfo, uint64_t value)
 {

@@ -44,6 +44,22 @@ void recorder_forget_past(CPUState *cpu)
     g_assert_not_reached();
 }
 
+const char *recorder_walk_untraced(CPUState *cpu, vaddr address, int mmu_idx, MMUAccessType access,
+                                   CPUTLBEntryFull *found)
+{
+    g_assert_not_reached();
+}
+
+bool recorder_may_be_stale(CPUState *cpu, int mmu_idx, vaddr address)
+{
+    g_assert_not_reached();
+}
+
+int recorder_block_mmu_idx(const TranslationBlock *tb)
+{
+    g_assert_not_reached();
+}
+
 vaddr recorder_pc(CPUState *cpu, uintptr_t retaddr)
 {
     g_assert_not_reached();
