@@ -275,6 +275,8 @@ void player_leave(void)
     CPU_FOREACH(cpu) {
         run_on_cpu(cpu, detach_vcpu, RUN_ON_CPU_NULL);
     }
+    /* However it ended, vCPUs are pinned to cores no more. */
+    g_clear_pointer(&player.schedule, schedule_free);
     player.arrived = NULL;
 }
 

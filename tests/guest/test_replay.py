@@ -7,10 +7,12 @@ digest) it reports by its exit status; the console is compared here.
 
 import base64
 import contextlib
+import functools
 import hashlib
 import http.server
 import os
 import re
+import shutil
 import signal
 import sys
 import threading
@@ -20,10 +22,11 @@ sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
 import arm32_program
 import bare_guest
 import recording
-from harness import BIN, check, emulator_of, run, test, test_each
+from harness import BIN, BUILD, Qmp, check, emulator_of, info, run, skip, test, test_each
 from recording import (console, end, place, record, replay, start, stock_command,
                        wait_for_console)
 
+CHANGE_INPUT = os.path.join(BUILD, "core/tests/unit/change-input")
 SMALL = {            # rounds, so that each takes about a second
     "faults": 4, "forkstorm": 20, "handoff": 5000, "locks": 100000, "logbook": 50000,
     "pipes": 500, "private": 4, "racey": 100000, "signals": 10, "syscalls": 60,
@@ -241,12 +244,55 @@ def programs_on_four_vcpus_replay_identically(programs):
     cycle("smp", " && ".join(f"{p} -t 4 -n {max(1, SMALL[p] // 4)}" for p in programs.split()), smp=4)
 
 
+@functools.lru_cache
+def raced(i):
+    """The console of a race of four vCPUs; its recording is `racey-i`."""
+    return cycle(f"racey-{i}", "racey -t 4 -n 20000", smp=4)
+
+
 @test
 def races_differ_and_replay_identically():
     """The same program three times; its result depends on who is first."""
-    consoles = [cycle(f"racey-{i}", "racey -t 4 -n 20000", smp=4) for i in range(3)]
+    consoles = [raced(i) for i in range(3)]
     signatures = {re.search(r"signature=(\w+)", console).group(1) for console in consoles}
     check(len(signatures) == 3, signatures)
+
+
+def change_an_interrupt(directory):
+    """A copy, in which one near the end, in the race, is another exception."""
+    spoiled = shutil.copytree(directory, place("spoiled"),
+                              ignore=shutil.ignore_patterns("*.order", "*.data"))
+    steps = int(info(directory)["end_point"].split(",")[0].split(":")[1])
+    run(CHANGE_INPUT, directory, spoiled, "interrupt", str(steps * 9 // 10))
+    return spoiled
+
+
+def cores_of_vcpus(qmp):
+    """On which cores each vCPU's thread may run."""
+    return [os.sched_getaffinity(vcpu["thread-id"]) for vcpu in qmp("query-cpus-fast")["return"]]
+
+
+@test
+def vcpus_are_not_pinned_to_cores_after_a_divergence():
+    """While they are replayed they are, if there are more of them than cores."""
+    cores = set(sorted(os.sched_getaffinity(0))[:2])
+    if len(cores) < 2:
+        skip("there is only one core")
+    raced(0)
+    path = os.path.join(recording.TOP, "qmp")
+    process = start("replay", change_an_interrupt(os.path.join(recording.TOP, "racey-0")), "--qmp",
+                    path, "--pause-at-end", prefix=["taskset", "-c", ",".join(map(str, cores))])
+    qmp = Qmp(path, process)
+    pinned = []
+    while not qmp.named("RECORDER_REPLAYED"):
+        pinned += [own for own in cores_of_vcpus(qmp) if own < cores]
+        time.sleep(0.01)
+    check("vCPU 0 at position" in qmp.event("RECORDER_DIVERGED")["divergence"], "it is another one")
+    check(pinned, "none was pinned while it was replayed")
+    check(cores_of_vcpus(qmp) == [cores] * 4, f"they still are: {cores_of_vcpus(qmp)}")
+    qmp("quit")
+    end(process, 1)
+    qmp.close()
 
 
 @test
