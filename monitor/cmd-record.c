@@ -33,6 +33,7 @@ typedef struct Record {
     double checkpoint_interval; /* in seconds; 0: none but the first */
     double keep_seconds;        /* 0: all */
     gboolean slow_path;
+    int64_t chaos;              /* for tests: docs/develop.md */
     char **command;             /* the user's, after "--"; NULL: the stock guest */
 
     /* How it ended, as far as known. */
@@ -101,6 +102,9 @@ static const char *check_options(const Record *record)
     if (record->digest_interval < 0) {
         return "--digest-interval: at least 1";
     }
+    if (record->chaos < 0) {
+        return "--chaos: a seed, at least 1";
+    }
     if (!(record->checkpoint_interval >= 0)) {
         return "--checkpoint-interval: seconds, more than 0";
     }
@@ -135,6 +139,7 @@ static bool parse_arguments(Record *record, int argc, char **argv, int *status)
         { "keep-seconds", 0, 0, G_OPTION_ARG_DOUBLE, &record->keep_seconds, NULL, NULL },
         { "digest-interval", 0, 0, G_OPTION_ARG_INT64, &record->digest_interval, NULL, NULL },
         { "slow-path", 0, 0, G_OPTION_ARG_NONE, &record->slow_path, NULL, NULL },
+        { "chaos", 0, 0, G_OPTION_ARG_INT64, &record->chaos, NULL, NULL },
         G_OPTION_ENTRY_NULL
     };
     const char *objection;
@@ -296,6 +301,9 @@ static char *task_arguments(const Record *record, GError **error)
     }
     if (record->slow_path) {
         json_bool(&arguments, "slow-path", true);
+    }
+    if (record->chaos) {
+        json_u64(&arguments, "x-chaos", record->chaos);
     }
     if (!emulator_put_path(&arguments, "directory", record->directory, error)) {
         return NULL;

@@ -39,6 +39,7 @@ typedef struct Replay {
     gboolean is_paranoid;
     const char *paranoid_given; /* --paranoid=N, or NULL */
     uint64_t paranoid;          /* compare copies with memory every so many steps; 0: never */
+    int64_t chaos;              /* for tests: docs/develop.md */
     char **more;                /* arguments for QEMU, after "--"; NULL: none */
     Manifest *manifest;
     Place *place;               /* of that checkpoint; NULL: the start */
@@ -147,6 +148,7 @@ static bool parse_arguments(Replay *replay, int argc, char **argv, int *status)
         { "trace", 0, 0, G_OPTION_ARG_FILENAME, &replay->trace, NULL, NULL },
         { "trace-from", 0, 0, G_OPTION_ARG_STRING, &replay->trace_from, NULL, NULL },
         { "trace-to", 0, 0, G_OPTION_ARG_STRING, &replay->trace_to, NULL, NULL },
+        { "chaos", 0, 0, G_OPTION_ARG_INT64, &replay->chaos, NULL, NULL },
         { "trace-interval", 0, 0, G_OPTION_ARG_INT64, &replay->trace_interval, NULL, NULL },
         { "paranoid", 0, 0, G_OPTION_ARG_NONE, &replay->is_paranoid, NULL, NULL },
         G_OPTION_ENTRY_NULL
@@ -180,6 +182,8 @@ static bool parse_arguments(Replay *replay, int argc, char **argv, int *status)
     } else if (!parse_paranoid(replay)) {
         *status = usage_error("replay: --paranoid=N is a number of steps, not '%s'",
                               replay->paranoid_given);
+    } else if (replay->chaos < 0) {
+        *status = usage_error("%s", "replay: --chaos: a seed, at least 1");
     } else if (replay->trace_interval < 0) {
         *status = usage_error("%s", "replay: --trace-interval: at least 1");
     } else {
@@ -356,6 +360,9 @@ static char *task_arguments(const Replay *replay, GError **error)
     }
     if (replay->paranoid) {
         json_u64(&arguments, "paranoid", replay->paranoid);
+    }
+    if (replay->chaos) {
+        json_u64(&arguments, "x-chaos", replay->chaos);
     }
     if (replay->threads) {
         json_string(&arguments, "threads", replay->threads);

@@ -17,7 +17,8 @@ void coroutine_fn qmp_recorder_start(const char *directory,
                                      bool has_keep_seconds, double keep_seconds,
                                      bool has_slow_path, bool slow_path,
                                      bool has_max_bytes, uint64_t max_bytes,
-                                     bool has_max_seconds, double max_seconds, Error **errp)
+                                     bool has_max_seconds, double max_seconds,
+                                     bool has_x_chaos, uint64_t x_chaos, Error **errp)
 {
     RecorderOptions options = {
         .digest_interval = has_digest_interval ? digest_interval : RECORDER_DIGEST_INTERVAL,
@@ -26,6 +27,7 @@ void coroutine_fn qmp_recorder_start(const char *directory,
         .keep_s = has_keep_seconds ? keep_seconds : 0,
         .limits.bytes = has_max_bytes ? max_bytes : 0,
         .limits.seconds = has_max_seconds ? max_seconds : 0,
+        .chaos = has_x_chaos ? x_chaos : 0,
     };
 
     if ((has_max_bytes && max_bytes == 0) || (has_max_seconds && !(max_seconds > 0))) {
@@ -57,7 +59,8 @@ void qmp_recorder_stop(bool has_pause, bool pause, Error **errp)
 void qmp_recorder_replay(const char *directory, RecorderTrace *trace, bool has_threads,
                          RecorderThreads threads, bool has_from, uint32_t from,
                          bool has_until, uint64_t until, RecorderWatch *watch,
-                         bool has_paranoid, uint64_t paranoid, Error **errp)
+                         bool has_paranoid, uint64_t paranoid, bool has_x_chaos,
+                         uint64_t x_chaos, Error **errp)
 {
     PlayerTrace wanted;
     PlayerWatch watched;
@@ -67,6 +70,7 @@ void qmp_recorder_replay(const char *directory, RecorderTrace *trace, bool has_t
         .one_at_a_time = has_threads && threads == RECORDER_THREADS_SINGLE,
         .has_until = has_until,
         .until = until,
+        .chaos = has_x_chaos ? x_chaos : 0,
         .trace = trace ? &wanted : NULL,
         .watch = watch ? &watched : NULL,
         .paranoid = has_paranoid ? paranoid : 0,

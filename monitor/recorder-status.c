@@ -214,6 +214,7 @@ RecorderInfo *qmp_query_recorder(Error **errp)
         debugger_query(info);
     }
     recorder_watch_query(info);
+    info->x_chaos = recorder_active() && chaos.seed ? chaos_text(&chaos) : NULL;
     return g_steal_pointer(&info);
 }
 
@@ -287,6 +288,9 @@ char *recorder_status_text(const RecorderInfo *info)
                            RecorderState_str(info->state), info->directory, info->seconds,
                            info->dma_position, info->dma_waits_for ? " waits for " : "",
                            info->dma_waits_for ?: "");
+    if (info->x_chaos) {
+        g_string_append_printf(text, "  chaos: %s\n", info->x_chaos);
+    }
     if (info->has_progress) {
         g_string_append_printf(text, "  done: %.1f %%\n", info->progress * 100);
     }

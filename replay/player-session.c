@@ -11,6 +11,7 @@
 #include "system/cpus.h"
 #include "system/runstate.h"
 
+#include "hw/recorder/chaos.h"
 #include "hw/recorder/place.h"
 #include "hw/recorder/recorder.h"
 #include "hw/recorder/recorder-internal.h"
@@ -216,6 +217,7 @@ bool player_start(const char *directory, const PlayerOptions *options, Error **e
     if (options->paranoid) {
         paranoid_start(options->paranoid);
     }
+    chaos_draw(&chaos, options->chaos);
     player_new_schedule(v, options->one_at_a_time);
     CPU_FOREACH(cpu) {
         run_on_cpu(cpu, attach_vcpu, RUN_ON_CPU_HOST_PTR(v));

@@ -409,6 +409,7 @@ bool recorder_replay_boundary(CPUState *cpu, bool *applied)
     if (v->log) {
         log_stream_boundary(v->log);
     }
+    recorder_chaos(cpu);
     recorder_drop_translations(cpu);
     if (!leave && !v->finished) {
         paranoid_check(cpu);

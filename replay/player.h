@@ -32,6 +32,7 @@ typedef struct PlayerOptions {
     bool one_at_a_time;
     bool has_until;
     uint64_t until;             /* the moment to stop at (else: the end) */
+    uint64_t chaos;             /* a seed, see hw/recorder/chaos.h; 0: none */
     const PlayerTrace *trace;   /* or NULL */
     const PlayerWatch *watch;   /* or NULL */
     uint64_t paranoid;          /* compare copies with memory every so many steps; 0: never */

@@ -25,14 +25,9 @@
 #include "qemu/main-loop.h"
 
 #include "hw/recorder/access.h"
+#include "hw/recorder/chaos.h"
 #include "hw/recorder/recorder.h"
 #include "hw/recorder/recorder-internal.h"
-
-/* How often an instruction may be abandoned before it runs exclusively. */
-#define MOST_TRIES 4
-
-/* How many steps back a floor may lie, rather than look where exactly the vCPU is. */
-#define OLD_FLOOR 1000
 
 bool recorder_force_slow_path;
 bool recorder_several_vcpus;
@@ -82,7 +77,7 @@ static void drop_copies(CPUState *cpu)
     unsigned n = sphere_take_drops(v->processor, words, &code);
 
     for (unsigned i = 0; i < n; i++) {
-        vaddr page = i < SPHERE_MAX_DROPS ? recorder_table_word_page(cpu, words[i]) : RECORDER_ALL;
+        vaddr page = n <= SPHERE_MAX_DROPS ? recorder_table_word_page(cpu, words[i]) : RECORDER_ALL;
 
         if (page == RECORDER_NONE) {
             continue;
@@ -254,7 +249,7 @@ void recorder_safepoint(CPUState *cpu)
             give_way(cpu);
         }
         if (leased) {
-            Position look_again = recorder_position(cpu) + SPHERE_LOOK_AGAIN;
+            Position look_again = recorder_position(cpu) + chaos.look_again;
 
             recorder_grant(cpu, MIN(recorder_limit(cpu), look_again));
         }
@@ -374,7 +369,7 @@ G_NORETURN static void abandon(CPUState *cpu, uintptr_t retaddr)
     v->tries = instruction == v->tried ? v->tries + 1 : 1;
     v->tried = instruction;
     v->processor->counts.abandoned++;
-    if (v->tries > MOST_TRIES) {
+    if (v->tries > chaos.most_tries) {
         run_exclusively(cpu);
     }
     recorder_run_again(cpu);
@@ -389,7 +384,7 @@ static void raise_floor(CPUState *cpu, uintptr_t retaddr)
     Processor *p = cpu->recorder->processor;
     int left = -1;
 
-    if (retaddr && recorder_position(cpu) - p->floor > OLD_FLOOR) {
+    if (retaddr && recorder_position(cpu) - p->floor > chaos.old_floor) {
         left = cpu_insns_left(retaddr);
     }
     if (left > 0) {
@@ -409,6 +404,7 @@ static void answer(CPUState *cpu, SphereAnswer answer, uintptr_t retaddr)
         raise_floor(cpu, retaddr);
         log_arcs(v);
     }
+    recorder_nap(v);
 }
 
 /* Is there anybody else to have lines?  If so, it may touch memory only while it runs. */

@@ -12,19 +12,12 @@
  */
 #include <string.h>
 
+#include "hw/recorder/chaos.h"
 #include "hw/recorder/copies.h"
 #include "hw/recorder/directory.h"
 #include "hw/recorder/order.h"
 #include "hw/recorder/sphere-internal.h"
 #include "hw/recorder/sphere-lock.h"
-
-/*
- * After how many stores of its own does a processor stop running code from a page?
- * Memory where a program was becomes data; a little data may lie beside code.
- */
-#ifndef COPIES_OWN_STORES
-#define COPIES_OWN_STORES 16
-#endif
 
 bool copies_in_table(const Processor *p, const SpherePage *page)
 {
@@ -117,10 +110,10 @@ void copies_drop(Processor *p, SpherePage *page, Processor *from)
     }
     if (copies_in_table(from, page) && changes_table(p, page)) {
         for (unsigned i = p->request.word; i <= p->request.last_word; i++) {
-            if (from->n_drops < SPHERE_MAX_DROPS) {
+            if (from->n_drops < chaos.most_drops) {
                 from->drop[from->n_drops] = sphere_page_offset(p->sphere, page) + i * 8;
             }
-            if (from->n_drops <= SPHERE_MAX_DROPS) {
+            if (from->n_drops <= chaos.most_drops) {
                 __atomic_store_n(&from->n_drops, from->n_drops + 1, __ATOMIC_RELAXED);
             }
         }
@@ -140,7 +133,7 @@ unsigned sphere_take_drops(Processor *p, uint64_t words[SPHERE_MAX_DROPS], bool 
     __atomic_store_n(&p->n_drops, 0, __ATOMIC_RELAXED);
     __atomic_store_n(&p->drop_code, false, __ATOMIC_RELAXED);
     sphere_unlock(&p->lock);
-    return n;
+    return n <= chaos.most_drops ? n : SPHERE_MAX_DROPS + 1;
 }
 
 /*
@@ -165,8 +158,8 @@ static void leave_code(Processor *p, SpherePage *page)
     if (page->code != LINE_BIT(p->index)) {
         return;
     }
-    if (page->own_stores < COPIES_OWN_STORES) {
-        if (++page->own_stores == COPIES_OWN_STORES) {
+    if (page->own_stores < chaos.own_stores) {
+        if (++page->own_stores == chaos.own_stores) {
             sphere_lock(&p->lock);
             __atomic_store_n(&p->drop_code, true, __ATOMIC_RELAXED);
             sphere_unlock(&p->lock);

@@ -22,13 +22,8 @@
  * reads later must come after it.  Readers need not be kept: they give way to a
  * writer, which comes after them, and is the last writer then.
  */
+#include "hw/recorder/chaos.h"
 #include "hw/recorder/directory.h"
-
-/* After so many stores that were seen, so many need not be. */
-#ifndef PROOFS
-#define PROOFS 3
-#define TRUSTED 15
-#endif
 
 typedef enum Way {
     STAY,
@@ -102,9 +97,9 @@ uint8_t line_grant(Line *line, unsigned to, SphereAccess asked, SphereAccess acc
         line->unwritten = !line->trusted;
         line->trusted -= !line->unwritten;
     } else if (access == SPHERE_WRITE) {
-        if (line->unwritten && ++line->proofs == PROOFS) {
+        if (line->unwritten && ++line->proofs == chaos.proofs) {
             line->proofs = 0;
-            line->trusted = TRUSTED;
+            line->trusted = chaos.trusted;
         }
         /* Read, then written, and another wrote it before. */
         if (held && line->state == LINE_SHARED && line->writer && line->writer != to + 1) {

@@ -13,6 +13,7 @@
  * go.  To own the line is not enough: in a page with copies who owns a line must still ask for
  * each store, and be told to come after those who had copies when it gets the bit.
  */
+#include "hw/recorder/chaos.h"
 #include "hw/recorder/lease.h"
 #include "hw/recorder/policy.h"
 #include "hw/recorder/sphere-internal.h"
@@ -104,7 +105,7 @@ bool sphere_look_at_leases(Processor *p, Position position)
     uint32_t inbox = __atomic_load_n(&p->inbox, __ATOMIC_ACQUIRE);
     bool lasts = false;
 
-    if (position - p->looked < SPHERE_LOOK_AGAIN) {
+    if (position - p->looked < chaos.look_again) {
         return inbox;
     }
     for (unsigned i = 0; inbox; i++, inbox >>= 1) {

@@ -2,26 +2,13 @@
 /*
  * How much is asked for, for how long it is kept, and what is given back: see policy.h.
  */
+#include "hw/recorder/chaos.h"
 #include "hw/recorder/policy.h"
 
-/* Misses of one processor on lines of one other, after which the page moves. */
-#define STREAK 4
-#define STREAK_AGAIN 8
-/* A page in one piece moves as one, unless it was asked for that often in WINDOW_US. */
-#define CALM_MOVES 2
-/* Lines on either side of what is asked for that may come along. */
-#define NEIGHBOURS 2
-/*
- * Leases.  If lines of a page are asked for more often than LEASE_MOVES, in a time
- * of WINDOW_US, then who was granted one keeps it for LEASE_US, whoever asks, as long as
- * it writes it.  Since that is asked for less often, it counts for more.
- */
-#ifndef LEASE_MOVES
-#define LEASE_MOVES 800
-#define LEASE_US 1500
-#endif
-#define LEASE_WEIGHT 64
+/* The time in which requests are counted. */
 #define WINDOW_US 10000
+/* A request that waits for a lease to end comes less often, so it counts for more. */
+#define LEASE_WEIGHT 64
 /*
  * A line that is asked for again and again is given back unasked at the next boundary.  It is
  * wanted the more for every request, and the less if nobody else had it meanwhile.
@@ -48,7 +35,7 @@ void policy_asked(SpherePage *page, int64_t now, bool leased)
 
 bool policy_moves_whole(const SpherePage *page, int64_t now)
 {
-    return often_asked(page, now) < CALM_MOVES;
+    return often_asked(page, now) < chaos.calm_moves;
 }
 
 /* After a few misses in a row of one processor on one other; a few more if it moved before. */
@@ -64,7 +51,7 @@ bool policy_moves_lines(const Processor *p, SpherePage *page, uint32_t in_the_wa
         page->holder = holder;
         page->streak = 0;
     }
-    if (++page->streak < (page->moved ? STREAK_AGAIN : STREAK)) {
+    if (++page->streak < (page->moved ? 2 * chaos.streak : chaos.streak)) {
         return false;
     }
     page->streak = 0;
@@ -84,13 +71,14 @@ static bool comes_along(const Line *line, uint32_t holder)
 uint64_t policy_neighbours(const SpherePage *page, uint64_t lines, uint32_t holder)
 {
     int first = __builtin_ctzll(lines), last = 63 - __builtin_clzll(lines);
+    int reach = chaos.neighbours;
     uint64_t found = 0;
 
-    for (int i = first - 1; i >= MAX(first - NEIGHBOURS, 0) &&
+    for (int i = first - 1; i >= MAX(first - reach, 0) &&
          comes_along(&page->lines[i], holder); i--) {
         found |= UINT64_C(1) << i;
     }
-    for (int i = last + 1; i <= MIN(last + NEIGHBOURS, (int)SPHERE_PAGE_LINES - 1) &&
+    for (int i = last + 1; i <= MIN(last + reach, (int)SPHERE_PAGE_LINES - 1) &&
          comes_along(&page->lines[i], holder); i++) {
         found |= UINT64_C(1) << i;
     }
@@ -101,7 +89,7 @@ uint64_t policy_neighbours(const SpherePage *page, uint64_t lines, uint32_t hold
 
 bool policy_is_hot(const SpherePage *page)
 {
-    return page->asked > LEASE_MOVES / 2;
+    return page->asked > chaos.lease_moves / 2;
 }
 
 /*
@@ -114,15 +102,15 @@ int64_t policy_lease_us(const Processor *p, SpherePage *page, int64_t now)
     unsigned i;
 
     if (!p->l1 || p->exclusive || p->sphere->n_processors == 2 ||
-        often_asked(page, now) <= LEASE_MOVES) {
+        often_asked(page, now) <= chaos.lease_moves) {
         return 0;
     }
     FOREACH_LINE(i, page_distinct(page, p->request.lines)) {
         const Line *line = page_line(page, i);
         uint32_t age = (uint32_t)now - line->since;
 
-        if (line->state == LINE_OWNED && !line->unwritten && age < LEASE_US) {
-            us = MAX(us, LEASE_US - age);
+        if (line->state == LINE_OWNED && !line->unwritten && age < chaos.lease_us) {
+            us = MAX(us, chaos.lease_us - age);
         }
     }
     return us;

@@ -8,6 +8,7 @@
 #include "hw/core/cpu.h"
 #include "qemu/thread.h"
 
+#include "hw/recorder/chaos.h"
 #include "hw/recorder/log-writer.h"
 #include "hw/recorder/manifest.h"
 #include "hw/recorder/position.h"
@@ -44,9 +45,6 @@ typedef enum RecorderWait {
     RECORDER_WAITS_FOR_STREAM,      /* replaying: until it has ended so many steps */
 } RecorderWait;
 
-/* Of user pages that the kernel itself touched, how many are kept in mind. */
-#define RECORDER_LOW_PAGES 8
-
 /*
  * A vCPU that is recorded or replayed.  It belongs to the vCPU's thread; others
  * touch it only while that is stopped.
@@ -58,6 +56,7 @@ typedef enum RecorderWait {
 typedef struct RecorderVcpu {
     Position base;              /* position when @granted were granted */
     uint32_t granted;
+    uint64_t random;            /* a stream of it, see chaos.h */
     Position digest_due;        /* log a digest here, or soon after */
     Position digest_last;       /* none after this */
     uint64_t digest_interval;   /* in steps */
@@ -104,7 +103,7 @@ typedef struct RecorderVcpu {
     bool drops_one_page;
     bool drops_user_mode;
     uint64_t user_tables;       /* TTBR0 of which user translations were made */
-    vaddr low_page[RECORDER_LOW_PAGES]; /* user pages with privileged translations */
+    vaddr low_page[CHAOS_MOST_LOW_PAGES]; /* user pages with privileged translations */
     unsigned n_low_pages;       /* more than fit: all may be */
     bool suspended;             /* inside PSCI CPU_SUSPEND, already logged */
     bool turned_on;             /* the work being done does that, and it was logged */
@@ -164,6 +163,27 @@ void recorder_digest_if_due(CPUState *cpu);
 /* DIGEST or END, and the registers; returns their digest. */
 uint64_t recorder_log_digest(CPUState *cpu, LogEventKind kind);
 uint64_t recorder_register_digest(CPUState *cpu);
+
+/* chaos-vcpu.c: between two steps, recording or replaying: what may happen there at any time. */
+void recorder_chaos_slow(CPUState *cpu);
+/* The vCPU sleeps for a moment, perhaps. */
+void recorder_nap_slow(RecorderVcpu *v);
+/* tlb.c: forget translations, as if others had taken their place: a random one, or an MMU index. */
+void recorder_evict(CPUState *cpu, bool all);
+
+static inline void recorder_chaos(CPUState *cpu)
+{
+    if (unlikely(chaos.seed)) {
+        recorder_chaos_slow(cpu);
+    }
+}
+
+static inline void recorder_nap(RecorderVcpu *v)
+{
+    if (unlikely(chaos.nap)) {
+        recorder_nap_slow(v);
+    }
+}
 
 /* tables.c: which translations a vCPU has, made from which pages of main RAM. */
 void recorder_tables_start(void);

@@ -20,6 +20,7 @@
 #include "tcg/startup.h"
 
 #include "hw/recorder/access.h"
+#include "hw/recorder/chaos.h"
 #include "hw/recorder/recorder.h"
 #include "hw/recorder/recorder-internal.h"
 #include "hw/recorder/session.h"
@@ -340,17 +341,23 @@ static void remove_leftovers(void)
     }
 }
 
+static double shortest_interval(const RecorderOptions *options)
+{
+    return options->chaos ? 0.01 : 0.1;
+}
+
 static bool check_options(const RecorderOptions *options, Error **errp)
 {
     if (options->digest_interval == 0) {
         error_setg(errp, "a digest interval of 0 steps: give at least 1");
         return false;
     }
-    /* Each costs a pause. */
+    /* Each costs a pause, which a test that wants chaos does not mind. */
     if (options->checkpoint_interval_s != 0 &&
-        !(options->checkpoint_interval_s >= 0.1 && options->checkpoint_interval_s <= 1e6)) {
-        error_setg(errp, "a checkpoint interval of %g s: give 0.1 to 1000000, or 0 for none",
-                   options->checkpoint_interval_s);
+        !(options->checkpoint_interval_s >= shortest_interval(options) &&
+          options->checkpoint_interval_s <= 1e6)) {
+        error_setg(errp, "a checkpoint interval of %g s: give %g to 1000000, or 0 for none",
+                   options->checkpoint_interval_s, shortest_interval(options));
         return false;
     }
     if (options->keep_s != 0 && !(options->keep_s >= 1 && options->keep_s <= 1e6)) {
@@ -455,6 +462,7 @@ static void first_step(Start *start)
     }
     session.digest_interval = options->digest_interval;
     session.keep_s = options->keep_s;
+    chaos_draw(&chaos, options->chaos);
     recorder_force_slow_path = options->slow_path || !tcg_has_recorder_check();
     session.manifest = describe_machine();
     pause_if(was_running);

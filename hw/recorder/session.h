@@ -24,6 +24,7 @@ typedef struct RecorderOptions {
     bool slow_path;                 /* generated code makes no access to memory by itself */
     double checkpoint_interval_s;   /* 0: no checkpoints but the first */
     double keep_s;                  /* keep the last so many seconds only; 0: all */
+    uint64_t chaos;                 /* a seed, see chaos.h; 0: none */
     RecorderLimits limits;
 } RecorderOptions;
 

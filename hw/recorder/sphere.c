@@ -20,6 +20,7 @@
  */
 #include <string.h>
 
+#include "hw/recorder/chaos.h"
 #include "hw/recorder/copies.h"
 #include "hw/recorder/directory.h"
 #include "hw/recorder/large-table.h"
@@ -30,8 +31,6 @@
 #include "hw/recorder/sphere-lock.h"
 #include "hw/recorder/user-mode.h"
 
-/* How long to wait in mid-step, as long as nobody waits for this one. */
-#define LINGER_US 4
 /* How long to spin before one sleeps. */
 #define SPIN_US 5
 
@@ -68,6 +67,7 @@ Sphere *sphere_new(unsigned n_vcpus, unsigned n_cores, const void *memory, uint6
         p->sphere = sphere;
         p->index = i;
         p->epoch = 1;
+        p->random = chaos_stream(&chaos, i);
         p->order = recorder->new();
         p->l1 = i < n_vcpus ? large_table_new(l1_size(sphere)) : NULL;
     }
@@ -433,7 +433,7 @@ static void widen(Processor *p, SpherePage *page, int64_t now)
 
 static void lend(Processor *p, SpherePage *page, const Line *line)
 {
-    if (line->wanted && p->n_lent < SPHERE_MAX_LENT) {
+    if ((line->wanted || chaos_one_in(&p->random, chaos.lend)) && p->n_lent < SPHERE_MAX_LENT) {
         p->lent[p->n_lent].page = page;
         p->lent[p->n_lent++].line = line - page->lines;
     }
@@ -744,7 +744,7 @@ static void wait_for_grant(Processor *p)
 
 bool sphere_linger(Processor *p)
 {
-    int64_t end = sphere_now_us() + LINGER_US;
+    int64_t end = sphere_now_us() + chaos.linger_us;
 
     while (!sphere_is_granted(p)) {
         if (lease_lasts(p) || sphere_is_pressed(p) || sphere_now_us() > end) {

@@ -28,6 +28,7 @@
 
 #include <glib.h>
 
+#include "hw/recorder/chaos.h"
 #include "hw/recorder/offer.h"
 #include "hw/recorder/position.h"
 
@@ -44,13 +45,9 @@
 #define L1_ASIDE 4              /* not tested by generated code: see lease.c */
 
 /* Words of memory whose translations a processor must drop before it runs. */
-#define SPHERE_MAX_DROPS 16
+#define SPHERE_MAX_DROPS CHAOS_MOST_DROPS
 /* Lines that a processor remembers to give back. */
 #define SPHERE_MAX_LENT 16
-/* Steps after which a holder looks again whether it goes on to write; see lease.c. */
-#ifndef SPHERE_LOOK_AGAIN
-#define SPHERE_LOOK_AGAIN 5000
-#endif
 
 typedef struct Sphere Sphere;
 typedef struct Processor Processor;
@@ -103,6 +100,7 @@ struct Processor {
         Position looked;        /* whether it should */
         Offer offer;
     } way;
+    uint64_t random;            /* a stream of it, see chaos.h */
     SphereCounts counts;
     void *user;
 
@@ -237,7 +235,7 @@ bool sphere_is_open(Sphere *sphere, uint64_t offset);
 
 /*
  * At a boundary, running: those that it has leases from wait no longer for what it does not write.
- * True if others still do: then this must be called again SPHERE_LOOK_AGAIN steps later.
+ * True if others still do: then this must be called again chaos.look_again steps later.
  */
 bool sphere_look_at_leases(Processor *processor, Position position);
 /* Is it asked for lines by somebody who does not wait for a lease to end? */

@@ -51,6 +51,7 @@
 #include "tcg/tcg.h"
 
 #include "hw/recorder/access.h"
+#include "hw/recorder/chaos.h"
 #include "hw/recorder/large-table.h"
 #include "hw/recorder/recorder.h"
 #include "hw/recorder/recorder-internal.h"
@@ -116,11 +117,11 @@ void recorder_tables_free(RecorderTables *tables)
 /* The kernel itself touches user memory: TTBR0 decides what it finds there. */
 static void note_low_page(RecorderVcpu *v, vaddr page)
 {
-    if (v->n_low_pages && v->n_low_pages <= RECORDER_LOW_PAGES &&
+    if (v->n_low_pages && v->n_low_pages <= chaos.low_pages &&
         v->low_page[v->n_low_pages - 1] == page) {
         return;                 /* one call for each level of a walk */
     }
-    if (v->n_low_pages < RECORDER_LOW_PAGES) {
+    if (v->n_low_pages < chaos.low_pages) {
         v->low_page[v->n_low_pages] = page;
     }
     v->n_low_pages++;
@@ -331,7 +332,7 @@ void recorder_table_base_slow(CPUState *cpu, bool user)
         tlb_flush(cpu);
         return;
     }
-    if (v->n_low_pages > RECORDER_LOW_PAGES) {
+    if (v->n_low_pages > chaos.low_pages) {
         /* Replay may have walked fewer.  Nothing is looked up before the boundary. */
         v->flush_due = true;
         recorder_kick(cpu);

@@ -9,6 +9,7 @@
  */
 #include "qemu/osdep.h"
 #include "accel/tcg/internal-common.h"
+#include "exec/tb-flush.h"
 #include "exec/target_page.h"
 #include "exec/tlb-common.h"
 #include "hw/core/cpu.h"
@@ -88,4 +89,57 @@ void recorder_grow_tlb_slow(CPUState *cpu, int mmu_idx)
     g_free(table);
     g_free(full);
     recorder_count(cpu->recorder, RECORDER_COUNT_TLBS_GROWN);
+}
+
+/* --- evictions ------------------------------------------------------------------- */
+
+/* A random MMU index that has translations, if any has. */
+static unsigned any_in_use(CPUState *cpu)
+{
+    unsigned first = chaos_random(&cpu->recorder->random) % NB_MMU_MODES;
+
+    for (unsigned i = 0; i < NB_MMU_MODES; i++) {
+        if (cpu->neg.tlb.c.dirty >> (first + i) % NB_MMU_MODES & 1) {
+            return (first + i) % NB_MMU_MODES;
+        }
+    }
+    return 0;
+}
+
+/* The entry at @at, or the next one that is in use. */
+static void evict_one(CPUTLBDescFast *fast, size_t n_entries, size_t at)
+{
+    for (size_t i = 0; i < n_entries; i++) {
+        CPUTLBEntry *entry = &fast->table[(at + i) % n_entries];
+
+        if (!is_empty(entry)) {
+            memset(entry, -1, sizeof(*entry));
+            return;
+        }
+    }
+}
+
+/*
+ * Nobody is told: the vCPU may have such translations, and it does not matter whether it has.
+ * One that is evicted here would be found among the victims, so they go, too.
+ */
+void recorder_evict(CPUState *cpu, bool all)
+{
+    unsigned mmu_idx = any_in_use(cpu);
+    CPUTLBDesc *desc = &cpu->neg.tlb.d[mmu_idx];
+    CPUTLBDescFast *fast = &cpu->neg.tlb.f[mmu_idx];
+    size_t n_entries = (fast->mask >> CPU_TLB_ENTRY_BITS) + 1;
+
+    /* Other threads look for entries of a page, and make it read-only. */
+    qemu_spin_lock(&cpu->neg.tlb.c.lock);
+    memset(desc->vtable, -1, sizeof(desc->vtable));
+    if (all) {
+        memset(fast->table, -1, n_entries * sizeof(*fast->table));
+    } else {
+        evict_one(fast, n_entries, chaos_random(&cpu->recorder->random) % n_entries);
+    }
+    qemu_spin_unlock(&cpu->neg.tlb.c.lock);
+    if (all) {
+        tcg_flush_jmp_cache(cpu);
+    }
 }

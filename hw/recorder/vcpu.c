@@ -19,10 +19,13 @@
 #include "hw/recorder/recorder-internal.h"
 #include "hw/recorder/session.h"
 
-/* What fits in icount_decr.u16.low. */
-#define MOST_GRANTED 0xffff
-
 RecorderMode recorder_mode;
+
+static unsigned most_granted(RecorderVcpu *v)
+{
+    return chaos.most_granted == CHAOS_MOST_GRANTED ? CHAOS_MOST_GRANTED :
+           chaos_up_to(&v->random, chaos.most_granted);
+}
 
 /* Let the vCPU run up to @limit, or as far as the counter reaches. */
 void recorder_grant(CPUState *cpu, Position limit)
@@ -31,7 +34,7 @@ void recorder_grant(CPUState *cpu, Position limit)
     Position now = recorder_position(cpu);
 
     v->base = now;
-    v->granted = limit > now ? MIN(limit - now, MOST_GRANTED) : 0;
+    v->granted = limit > now ? MIN(limit - now, most_granted(v)) : 0;
     cpu->neg.icount_decr.u16.low = v->granted;
 }
 
@@ -58,6 +61,7 @@ void recorder_vcpu_attach(CPUState *cpu, RecorderVcpu *v)
 {
     cpu->recorder = v;
     v->user_tables = RECORDER_ALL;      /* not known: the vCPU may be in user mode already */
+    v->random = chaos_stream(&chaos, SPHERE_MAX_PROCESSORS + cpu->cpu_index);
     v->granted = cpu->neg.icount_decr.u16.low = 0;
     cpu->tcg_cflags |= CF_USE_ICOUNT;
     if (v->processor && !v->alone && !recorder_force_slow_path) {
@@ -225,6 +229,7 @@ void recorder_boundary_slow(CPUState *cpu)
 
     v->suspended = false;
     recorder_safepoint(cpu);
+    recorder_chaos(cpu);
     recorder_drop_translations(cpu);
     recorder_digest_if_due(cpu);
     if (!log_stream_boundary(v->log)) {
