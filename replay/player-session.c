@@ -198,6 +198,9 @@ bool player_start(const char *directory, const PlayerOptions *options, Error **e
         error_setg(errp, "a recording is being made or replayed already");
         return false;
     }
+    if (!recorder_block_others(true, errp)) {
+        return false;
+    }
     if (!once) {
         once = true;
         qemu_mutex_init(&player.dma.lock);
@@ -211,6 +214,7 @@ bool player_start(const char *directory, const PlayerOptions *options, Error **e
             player_close_vcpu(v[i]);
         }
         forget_recording();
+        recorder_unblock_others();
         return false;
     }
     recorder_tables_start();
@@ -279,6 +283,7 @@ void player_leave(void)
     }
     /* However it ended, vCPUs are pinned to cores no more. */
     g_clear_pointer(&player.schedule, schedule_free);
+    recorder_unblock_others();
     player.arrived = NULL;
 }
 

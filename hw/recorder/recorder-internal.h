@@ -253,6 +253,14 @@ void recorder_checkpoints_start(const char *directory, int directory_fd, Manifes
 /* Waits until the last one is on disk. */
 void recorder_checkpoints_stop(void);
 
+/*
+ * blocker.c: from now on nobody else uses the dirty bits of memory or loads a state.  False if
+ * somebody does so right now.
+ */
+bool recorder_block_others(bool replaying, Error **errp);
+/* It may be that nothing was blocked. */
+void recorder_unblock_others(void);
+
 /* trigger.c: what ends the recording of a flight recorder. */
 void recorder_trigger_set(hwaddr console);
 void recorder_trigger_clear(void);

@@ -604,6 +604,23 @@ static inline void recorder_work(CPUState *cpu, run_on_cpu_func function,
 /* The machine is about to be reset: a recording ends before that. */
 void recorder_system_reset(void);
 
+/*
+ * Another state is about to be loaded, or the dirty bits of memory to be counted: true if that
+ * is refused, since the guest is recorded or replayed (blocker.c).
+ */
+bool recorder_refuses_load_slow(Error **errp);
+bool recorder_refuses_dirty_rate_slow(Error **errp);
+
+static inline bool recorder_refuses_load(Error **errp)
+{
+    return recorder_active() && recorder_refuses_load_slow(errp);
+}
+
+static inline bool recorder_refuses_dirty_rate(Error **errp)
+{
+    return recorder_active() && recorder_refuses_dirty_rate_slow(errp);
+}
+
 /* A device says that the guest has panicked. */
 void recorder_guest_panicked(void);
 

@@ -265,6 +265,7 @@ static bool open_directory(const char *directory, Error **errp)
 
 static void session_clear(void)
 {
+    recorder_unblock_others();
     g_clear_pointer(&session.ram, ram_image_writer_free);
     g_clear_pointer(&session.writer, log_writer_free);
     g_clear_pointer(&session.sphere, sphere_free);
@@ -456,8 +457,12 @@ static void first_step(Start *start)
         error_setg(&start->error, "a recording is being made or replayed already");
         return;
     }
-    if (!can_record(&start->error) || !recorder_make_directory(start->directory, &start->error) ||
+    if (!can_record(&start->error) || !recorder_block_others(false, &start->error)) {
+        return;
+    }
+    if (!recorder_make_directory(start->directory, &start->error) ||
         !open_directory(start->directory, &start->error)) {
+        session_clear();
         return;
     }
     session.digest_interval = options->digest_interval;

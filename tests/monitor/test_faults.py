@@ -30,6 +30,7 @@ RUN = "dd if=/dev/urandom of=/run/a bs=64k count=128; while :; do cp /run/a /run
 def is_unharmed(qmp):
     check(status(qmp)["state"] == "off", status(qmp))
     check(qmp("query-status")["return"]["running"], "the guest does not go on")
+    check("blocked-reasons" not in qmp("query-migrate")["return"], "it cannot be saved any more")
 
 
 def ends_early(qmp, directory):

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Keeps others from saving, migrating or loading a guest that is recorded or replayed.
+ *
+ * Checkpoints of a recording and snapshots of a debugger learn from QEMU's dirty bits for migration
+ * which pages were written (replay/checkpoint.c).  Savevm, snapshot jobs and migrations of every
+ * mode clear these bits, so the next checkpoint would lack pages without a word; all of them look
+ * for migration blockers first.  What does not is refused by hooks: to measure the dirty rate by
+ * the bits, and to load a state, which changes the guest behind the recorder's back.
+ *
+ * A replay has devices that do nothing, so there is nothing to be saved in the first place.
+ *
+ * Main thread, big lock held.
+ */
+#include "qemu/osdep.h"
+#include "migration/blocker.h"
+#include "migration/misc.h"
+#include "qapi/error.h"
+#include "qapi/qapi-commands-migration.h"
+#include "system/runstate.h"
+
+#include "hw/recorder/recorder.h"
+#include "hw/recorder/recorder-internal.h"
+
+static Error *blocker;          /* NULL: nothing is blocked */
+
+/* An error for people: what is refused, why, and what to do. */
+static void refuse(const char *what, const char *since, bool replaying, Error **errp)
+{
+    if (replaying) {
+        error_setg(errp, "cannot %s while a recording is replayed, since its devices do nothing: "
+                   "end the replay first", what);
+    } else {
+        error_setg(errp, "cannot %s while a recording is made, since it %s: "
+                   "end it with recorder-stop first", what, since);
+    }
+}
+
+bool recorder_refuses_load_slow(Error **errp)
+{
+    refuse("load a saved state", "could not follow that", recorder_replaying(), errp);
+    return true;
+}
+
+bool recorder_refuses_dirty_rate_slow(Error **errp)
+{
+    refuse("measure the dirty rate in this mode", "needs the dirty bits of memory for itself",
+           recorder_replaying(), errp);
+    return true;
+}
+
+/* True from the command on, though the thread that measures may not run yet. */
+static bool dirty_bits_are_counted(void)
+{
+    g_autoptr(DirtyRateInfo) info = qmp_query_dirty_rate(false, 0, &error_abort);
+
+    return info->mode != DIRTY_RATE_MEASURE_MODE_PAGE_SAMPLING &&
+           (info->status == DIRTY_RATE_STATUS_MEASURING ||
+            (info->status == DIRTY_RATE_STATUS_UNSTARTED && info->start_time > 0));
+}
+
+/* Return what uses the dirty bits, or loads a state, at this moment, and what to do; or NULL. */
+static const char *find_user(void)
+{
+    if (runstate_check(RUN_STATE_INMIGRATE) || migration_in_incoming_postcopy()) {
+        return "the guest is being received by a migration: wait until that is complete";
+    }
+    if (runstate_check(RUN_STATE_SAVE_VM)) {
+        return "a snapshot is being saved: wait until that is done";
+    }
+    if (migration_is_running()) {
+        return "a migration is under way: wait for its end, or end it with migrate_cancel";
+    }
+    if (dirty_bits_are_counted()) {
+        return "the dirty rate is being measured: wait until query-dirty-rate says 'measured'";
+    }
+    return NULL;
+}
+
+/* Even with -only-migratable: it ends with the recording, or the replay. */
+bool recorder_block_others(bool replaying, Error **errp)
+{
+    const char *user = find_user();
+
+    if (blocker) {
+        /* One that has not begun yet: to pause the guest lets the main loop do other work. */
+        error_setg(errp, "a recording is being made or replayed already");
+        return false;
+    }
+    if (user) {
+        error_setg(errp, "cannot %s now: %s", replaying ? "replay" : "record", user);
+        return false;
+    }
+    refuse("save or migrate the guest", "needs the dirty bits of memory for itself", replaying,
+           &blocker);
+    return migrate_add_blocker_internal(&blocker, errp) == 0;
+}
+
+void recorder_unblock_others(void)
+{
+    migrate_del_blocker(&blocker);
+}
