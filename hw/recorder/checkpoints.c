@@ -344,7 +344,7 @@ char *recorder_checkpoint(Error **errp)
                                               : "nothing is being recorded");
         return NULL;
     }
-    if (recorder_failure()) {
+    if (recorder_check_registers() || recorder_failure()) {
         error_setg(errp, "the recording ends: %s", recorder_failure());
         return NULL;
     }

@@ -107,7 +107,8 @@ typedef struct RecorderVcpu {
     unsigned n_low_pages;       /* more than fit: all may be */
     bool suspended;             /* inside PSCI CPU_SUSPEND, already logged */
     bool turned_on;             /* the work being done does that, and it was logged */
-    uint64_t paused_registers;  /* digest when the machine was paused */
+    Registers as_left;          /* by the guest, when the machine was paused */
+    bool registers_changed;     /* by somebody else: it makes no more steps that are recorded */
 } RecorderVcpu;
 
 static inline void recorder_count(RecorderVcpu *v, RecorderCounterIndex counter)
@@ -268,6 +269,14 @@ void recorder_trigger_clear(void);
 bool recorder_trigger_panicked(void);
 /* A vCPU stores to a device. */
 void recorder_trigger_console(hwaddr address, uint64_t value);
+
+/* paused.c: the guest is paused, or goes on. */
+void recorder_paused(void);
+void recorder_goes_on(void);
+/* True if somebody has changed registers meanwhile, so that the recording is about to end. */
+bool recorder_check_registers(void);
+/* Work that was queued for @cpu has changed them.  In its thread. */
+void recorder_work_changed(CPUState *cpu, const Registers *before);
 
 /* session.c */
 void recorder_fail(const char *format, ...) G_GNUC_PRINTF(1, 2);

@@ -49,6 +49,11 @@ uint64_t registers_digest(const Registers *registers)
     return digest;
 }
 
+bool registers_equal(const Registers *a, const Registers *b)
+{
+    return memcmp(a->value, b->value, sizeof(a->value)) == 0;
+}
+
 void registers_log(LogStream *stream, Position position, Registers *logged,
                    const Registers *now)
 {

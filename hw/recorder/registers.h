@@ -10,6 +10,7 @@
 #define RECORDER_REGISTERS_H
 
 #include <glib.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -29,6 +30,7 @@ typedef struct Registers {
 char *register_name(unsigned index);
 
 uint64_t registers_digest(const Registers *registers);
+bool registers_equal(const Registers *a, const Registers *b);
 
 /* Appends a REGISTERS event, and makes @logged what it was told. */
 void registers_log(LogStream *stream, Position position, Registers *logged,

@@ -41,6 +41,7 @@ static struct {
     double keep_s;              /* of a flight recorder; 0: all */
     char *failure;              /* why it must end; set once, by any thread */
     struct Start *start;        /* until its checkpoint is on disk */
+    bool resuming;              /* vCPUs stand still, though the guest counts as running */
 } session;
 
 /* --- what cannot be recorded -------------------------------------------------- */
@@ -220,7 +221,6 @@ static void attach_vcpu(CPUState *cpu, run_on_cpu_data data)
     v->tables = recorder_tables_new();
     v->code_pages_size = recorder_ram.size >> SPHERE_PAGE_SHIFT >> 3;
     v->code_pages = g_malloc0(v->code_pages_size);
-    v->paused_registers = recorder_register_digest(cpu);
     recorder_vcpu_attach(cpu, v);
 }
 
@@ -298,6 +298,7 @@ static bool begin(Error **errp)
     run_on_all(attach_vcpu, RUN_ON_CPU_NULL);
     recorder_dma_start(log_writer_stream(session.writer, session.manifest->n_vcpus),
                        sphere_dma(session.sphere));
+    recorder_paused();
     recorder_mode = RECORDER_RECORDING;
     recorder_dma_renew_rings();
     session.started_us = g_get_monotonic_time();
@@ -315,6 +316,7 @@ static void detach(void)
 {
     recorder_listen_to_signal(false);
     recorder_mode = RECORDER_OFF;
+    recorder_goes_on();
     run_on_all(detach_vcpu, RUN_ON_CPU_NULL);
     recorder_dma_renew_rings();
 }
@@ -504,7 +506,7 @@ static void last_step(Start *start)
     }
     error_setg(&start->error, "%s", start->failure->message);
     g_error_free(start->failure);
-    runs = runstate_is_running();
+    runs = runstate_is_running() && !session.resuming;
     pause_if(runs);
     detach();
     remove_leftovers();
@@ -586,6 +588,7 @@ static void end(const char *reason)
     Manifest *manifest = session.manifest;
     g_autoptr(GError) error = NULL;
 
+    recorder_check_registers();
     recorder_trigger_clear();
     recorder_checkpoints_stop();
     manifest->end = point_new(manifest->n_vcpus);
@@ -676,25 +679,26 @@ void recorder_system_reset(void)
     }
 }
 
-/* Memory that a debugger writes is recorded as DMA; registers are not. */
-static void check_paused_registers(bool running)
+/* The vCPUs are about to run.  With other registers they must not be recorded any more. */
+static void guest_goes_on(void)
 {
-    CPUState *cpu;
-
-    CPU_FOREACH(cpu) {
-        uint64_t registers = recorder_register_digest(cpu);
-
-        if (running && registers != cpu->recorder->paused_registers) {
-            recorder_fail("registers were changed while the guest was paused");
-        }
-        cpu->recorder->paused_registers = registers;
+    if (!recorder_check_registers()) {
+        recorder_goes_on();
+        return;
     }
+    session.resuming = true;
+    if (is_recorded()) {
+        end("stopped");
+    }
+    session.resuming = false;
 }
 
 static void vm_state_changed(void *opaque, bool running, RunState state)
 {
-    if (recorder_recording()) {
-        check_paused_registers(running);
+    if (recorder_recording() && running) {
+        guest_goes_on();
+    } else if (recorder_recording()) {
+        recorder_paused();
     }
     if (debugger_active()) {
         debugger_state_changed(running);

@@ -193,7 +193,11 @@ uint64_t recorder_log_digest(CPUState *cpu, LogEventKind kind)
     Registers now;
     uint64_t digest;
 
-    recorder_registers(cpu, &now);
+    if (v->registers_changed) {
+        now = v->as_left;       /* what was done to them is no part of the recording */
+    } else {
+        recorder_registers(cpu, &now);
+    }
     digest = registers_digest(&now);
     registers_log(v->log, position, &v->logged, &now);
     log_event(v->log, kind, position, digest, v->store_hash);
@@ -274,17 +278,19 @@ void recorder_fetch_wrote_slow(CPUState *cpu, const void *host)
 void recorder_work_slow(CPUState *cpu, run_on_cpu_func function, run_on_cpu_data data)
 {
     RecorderVcpu *v = cpu->recorder;
-    uint64_t before = recorder_register_digest(cpu);
+    Registers before, after;
 
+    recorder_registers(cpu, &before);
     v->turned_on = false;
     function(cpu, data);
     if (!recorder_recording()) {
         return;
     }
+    recorder_registers(cpu, &after);
     if (v->turned_on) {
-        v->paused_registers = recorder_register_digest(cpu);
-    } else if (recorder_register_digest(cpu) != before) {
-        recorder_fail("QEMU itself changed registers of vCPU %d", cpu->cpu_index);
+        v->as_left = after;
+    } else if (!registers_equal(&after, &before)) {
+        recorder_work_changed(cpu, &before);
     }
 }
 

@@ -11,12 +11,18 @@ import socket
 import sys
 import time
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-from harness import Qmp, check, emulator_of, info, one_line, run, test, test_each
-from recording import (REPRISE, TOP, change_manifest, console, copy_of_hello, end,
+sys.path[:0] = (os.path.join(os.path.dirname(__file__), ".."),
+                os.path.join(os.path.dirname(__file__), "../guest"))
+import bare_guest
+from harness import BIN, Qmp, check, emulator_of, info, one_line, run, test, test_each
+from recording import (PATIENCE_S, REPRISE, TOP, change_manifest, console, copy_of_hello, end,
                        hello, main, place, record, replay, start, wait_for_console)
 
 RAM_START = 0x40000000                  # of the machine "virt"
+REGISTERS_CHANGED = "registers were changed while the guest was paused"
+SP, PC, CPSR = 31, 32, 33               # gdb's numbers
+USER_LOOP = 0x41000000                  # where that guest loops
+EL1 = 0x3c5                             # with its own stack pointer, no interrupts
 
 
 # --- identical --------------------------------------------------------------------
@@ -153,18 +159,22 @@ def a_guest_that_writes_to_flash_ends_the_recording():
     check("the guest writes to virt.flash0" in line, line)
 
 
-def debug(qmp, *packets):
-    """Stop the guest by a debugger, which sends these and goes away."""
-    qmp("human-monitor-command", **{"command-line": f"gdbserver unix:{TOP}/gdb,server=on,wait=off"})
-    with socket.socket(socket.AF_UNIX) as gdb:
-        gdb.connect(f"{TOP}/gdb")                               # this stops the guest
-        for packet in (*packets, "D"):
+@contextlib.contextmanager
+def debugger(qmp):
+    """One that has stopped the guest: a function to send packets, of which "D" lets it go on."""
+    def send(*packets):
+        for packet in packets:
             gdb.sendall(f"${packet}#{sum(packet.encode()) % 256:02x}".encode())
             answer = b""
             while not answer.endswith(b"$OK#9a"):
                 answer += gdb.recv(1)
                 check(b"$E" not in answer, f"{packet}: {answer}")
             gdb.sendall(b"+")
+
+    qmp("human-monitor-command", **{"command-line": f"gdbserver unix:{TOP}/gdb,server=on,wait=off"})
+    with socket.socket(socket.AF_UNIX) as gdb:
+        gdb.connect(f"{TOP}/gdb")                               # this stops the guest
+        yield send
 
 
 @contextlib.contextmanager
@@ -180,24 +190,96 @@ def busy_guest(name, *args):
 
 
 def wait_for_the_end(qmp):
+    deadline = time.monotonic() + PATIENCE_S
     while qmp("query-recorder")["return"]["state"] == "recording":
+        check(time.monotonic() < deadline, "it does not end")
         time.sleep(0.02)
 
 
 @test
 def a_debugger_that_changes_registers_ends_the_recording():
     with busy_guest("debugger") as (process, qmp):
-        debug(qmp, "P1=0102030405060708")                       # write x1
+        with debugger(qmp) as send:
+            send(write(1, 0x0102030405060708), "D")
         wait_for_the_end(qmp)
         qmp("quit")
-        check("registers were changed while the guest was paused" in one_line(end(process, 1)), "?")
+        check(REGISTERS_CHANGED in one_line(end(process, 1)), "?")
+    replays_to_its_end("debugger")
+
+
+@contextlib.contextmanager
+def user_loop(name):
+    """Four vCPUs that loop in user mode, and are recorded: the tool's process, and QMP."""
+    path = os.path.join(TOP, "qmp")
+    process = start("record", "-o", place(name), "--qmp", path, "--digest-interval", "1000000000000",
+                    *bare_guest.command(BIN, "cortex-a72", 4, bare_guest.build("USER_LOOP")))
+    qmp = Qmp(path, process)
+    wait_for_console(b"loops", process)
+    time.sleep(0.3)
+    yield process, qmp
+    qmp.close()
+
+
+def write(register, value):
+    """A packet: `register` is gdb's number of it."""
+    size = 4 if register == CPSR else 8
+    return f"P{register:x}={value.to_bytes(size, 'little').hex()}"
+
+
+def replays_to_its_end(name):
+    """All that was recorded, the registers at the end included."""
+    output, line = replay(os.path.join(TOP, name))
+    check("replayed up to the cut" in line and REGISTERS_CHANGED in line, line)
+    return output
+
+
+@test_each([1, 4])
+def a_debugger_that_leads_into_the_kernel_ends_the_recording_there(vcpu):
+    """A vCPU in user mode holds nothing of the kernel's memory for sure."""
+    symbols = run("aarch64-linux-gnu-nm", bare_guest.build("USER_LOOP")).stdout
+    address = {name: int(value, 16) for value, _, name in map(str.split, symbols.splitlines())}
+    with user_loop("into-kernel") as (process, qmp):
+        with debugger(qmp) as send:
+            send(f"Hg{vcpu}", write(PC, address["enter_kernel"]), write(CPSR, EL1),
+                 write(SP, address["stack"] + (1 << 16)), "D")
+        check(REGISTERS_CHANGED in one_line(end(process, 1)), "another end")
+    check(console().endswith(b"in the kernel\r\n"), "the guest did not go on")
+    check(replays_to_its_end("into-kernel") == b"loops\r\n", console())
+
+
+@test
+def registers_that_are_as_they_were_are_not_changed():
+    with user_loop("changed-back") as (process, qmp):
+        with debugger(qmp) as send:
+            send(write(PC, 0), write(PC, USER_LOOP), "D")
+        time.sleep(0.1)
+        qmp("quit")
+        end(process)
+    replay(os.path.join(TOP, "changed-back"))
+
+
+@test_each(["recorder-stop", "recorder-checkpoint", "quit"])
+def what_comes_after_changed_registers_has_those_before(command):
+    """The guest is still paused then."""
+    with user_loop("paused") as (process, qmp):
+        with debugger(qmp) as send:
+            send(write(1, 1))
+            answer = qmp(command)
+            check("return" in answer or REGISTERS_CHANGED in answer["error"]["desc"], answer)
+            if command != "quit":
+                wait_for_the_end(qmp)
+                qmp("quit")
+        check(REGISTERS_CHANGED in one_line(end(process, 1)), "another end")
+    check(len(info(os.path.join(TOP, "paused"))["checkpoints"]) == 1, "a checkpoint of them")
+    replays_to_its_end("paused")
 
 
 @test_each([1, 2])
 def what_a_debugger_writes_to_memory_is_replayed(vcpus):
     with busy_guest("debugger-memory", "--smp", str(vcpus)) as (process, qmp):
         # To the loader's page, which Linux does not use: the end's RAM digest shows it.
-        debug(qmp, "Qqemu.PhyMemMode:1", "M40000100,8:7265707269736521")
+        with debugger(qmp) as send:
+            send("Qqemu.PhyMemMode:1", "M40000100,8:7265707269736521", "D")
         time.sleep(0.5)
         qmp("quit")
         end(process)

@@ -17,6 +17,7 @@ enum {
     ALL,                /* the tests */
     MIXED,              /* first an access that cannot be recorded */
     LATE_FLAGS,         /* nothing but flags that walks set, each in a time of its own */
+    USER_LOOP,          /* up to four vCPUs loop in user mode, until a debugger leads them out */
 };
 
 /* A second set of tables, where a few pages are others. */
@@ -360,9 +361,49 @@ static uint64_t race(int who)
     return seed;
 }
 
+/* --- user mode --------------------------------------------------------------------- */
+
+/*
+ * Here a debugger leads to.  QEMU lets a vCPU whose PSTATE it writes keep the rights of user mode
+ * until the next exception.  The load is one, and is skipped.
+ */
+asm("enter_kernel:\n"
+    "    ldr x0, [sp, #-8]\n"
+    "    b in_kernel\n");
+
+void __attribute__((used)) in_kernel(void)
+{
+    say("in the kernel\r\n");
+    power_off();
+}
+
+static void loop_as_user(void)
+{
+    extern uint64_t run_as_user(uint64_t address);
+    extern char vectors[];
+
+    write_sysreg("vbar_el1", (uint64_t)vectors);
+    run_as_user(PLAY);
+}
+
+static void loop_everywhere(void)
+{
+    *(volatile uint32_t *)PLAY = LOOP;
+    clean_code();
+    change(&level3[0], level3[0] | PTE_USER);
+    for (uint64_t i = 1; i < 4; i++) {
+        start_vcpu(i, second_stack + i * PAGE / 4);
+    }
+    say("loops\r\n");
+    loop_as_user();
+}
+
 void __attribute__((used, noreturn)) run_second(void)
 {
     use_tables();
+    if (MODE == USER_LOOP) {
+        loop_as_user();
+    }
     second_digest = race(1);
     second_is_done = true;
     for (;;) {
@@ -419,6 +460,8 @@ void __attribute__((used)) run(void)
     start_mmu();
     if (MODE == LATE_FLAGS) {
         set_late_flags();
+    } else if (MODE == USER_LOOP) {
+        loop_everywhere();
     } else {
         run_tests();
     }

@@ -191,12 +191,17 @@ static inline int64_t psci(uint64_t function, uint64_t argument1, uint64_t argum
     return x0;
 }
 
-/* PSCI CPU_ON: the second vCPU begins in run_second(). */
-static inline bool start_second(void)
+/* PSCI CPU_ON: vCPU @n begins in run_second(), with the stack below @stack_end. */
+static inline bool start_vcpu(uint64_t n, uint8_t *stack_end)
 {
     extern char second_start[];
 
-    return psci(0xc4000003ul, 1, (uint64_t)second_start, (uint64_t)second_stack + PAGE) == 0;
+    return psci(0xc4000003ul, n, (uint64_t)second_start, (uint64_t)stack_end) == 0;
+}
+
+static inline bool start_second(void)
+{
+    return start_vcpu(1, second_stack + PAGE);
 }
 
 /* PSCI SYSTEM_OFF */
@@ -244,6 +249,7 @@ static inline void clean_code(void)
 #define RET         0xd65f03c0u
 #define SVC         0xd4000001u
 #define NOP         0xd503201fu
+#define LOOP        0x14000000u
 #define MOV_X0(n)   (0xd2800000u | (n) << 5)
 
 /* For somebody to make a checkpoint. */
