@@ -76,7 +76,7 @@ static char *test_seed(uint64_t seed)
 }
 
 /* An assertion of the sphere has noticed the broken rule before the tester did. */
-static void assertion_failed(int signal)
+static void assertion_failed(int signal G_GNUC_UNUSED)
 {
     _Exit(0);
 }
