@@ -90,14 +90,14 @@
     /* User pages with privileged translations that a vCPU keeps in mind (tables.c). */ \
     X(low_pages, CHAOS_MOST_LOW_PAGES, 1, 4) \
     /* The most steps between two boundaries; if not as usual, random each time (vcpu.c). */ \
-    X(most_granted, CHAOS_MOST_GRANTED, 100, 10000) \
+    X(most_granted, CHAOS_MOST_GRANTED, 200, 10000) \
     /* At boundaries (chaos-vcpu.c): all translations are dropped, which is logged, one in */ \
-    X(drop_all, 0, 20, 2000) \
+    X(drop_all, 0, 40, 2000) \
     /* Silently, as a small TLB would do it: one translation, all of an MMU index, one in */ \
     X(evict, 0, 1, 100) \
-    X(evict_all, 0, 20, 2000) \
-    /* Another vCPU is brought to a boundary, one in */ \
-    X(kick, 0, 1, 100) \
+    X(evict_all, 0, 40, 2000) \
+    /* Other vCPUs are brought to a boundary, one in; where they kick others, so not too often. */ \
+    X(kick, 0, 4, 100) \
     /* The vCPU sleeps for up to nap_us, there or when it was granted a line, one in */ \
     X(nap, 0, 20, 2000) \
     X(nap_us, 50, 1, 1000)

@@ -21,10 +21,11 @@
 
 RecorderMode recorder_mode;
 
+/* Replay stops often enough. */
 static unsigned most_granted(RecorderVcpu *v)
 {
-    return chaos.most_granted == CHAOS_MOST_GRANTED ? CHAOS_MOST_GRANTED :
-           chaos_up_to(&v->random, chaos.most_granted);
+    return chaos.most_granted == CHAOS_MOST_GRANTED || !recorder_recording() ?
+        CHAOS_MOST_GRANTED : chaos_up_to(&v->random, chaos.most_granted);
 }
 
 /* Let the vCPU run up to @limit, or as far as the counter reaches. */
