@@ -29,7 +29,8 @@ from recording import (console, end, place, record, replay, start, stock_command
 CHANGE_INPUT = os.path.join(BUILD, "core/tests/unit/change-input")
 SMALL = {            # rounds, so that each takes about a second
     "faults": 4, "forkstorm": 20, "handoff": 5000, "locks": 100000, "logbook": 50000,
-    "pipes": 500, "private": 4, "racey": 100000, "signals": 10, "syscalls": 60,
+    "pipes": 500, "private": 4, "racey": 100000, "remap": 20, "signals": 10,
+    "syscalls": 60,
 }
 
 
