@@ -102,6 +102,18 @@ def emulator_of(process):
         return None
 
 
+def backtraces(pid):
+    """Of all threads, by gdb; or why there are none."""
+    try:
+        done = subprocess.run(["gdb", "-p", str(pid), "-batch", "-ex", "thread apply all bt 16"],
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.DEVNULL, encoding="utf-8", errors="replace",
+                              timeout=60)
+        return done.stdout
+    except (FileNotFoundError, subprocess.TimeoutExpired) as error:
+        return f"no backtraces: {error}"
+
+
 def stop_tool(process, patience_s):
     """End the tool, and its QEMU, which may be past listening."""
     if process.poll() is not None:

@@ -16,7 +16,7 @@ import socket
 import subprocess
 import time
 
-from harness import BIN, BUILD, REPRISE, TOP, Qmp, emulator_of, stop_tool
+from harness import BIN, BUILD, REPRISE, TOP, Qmp, backtraces, emulator_of, stop_tool
 
 PLACE = os.path.join(BUILD, "soak")
 QEMU = os.path.join(BIN, "qemu-system-aarch64")
@@ -57,17 +57,6 @@ def ask(command):
             return answer.strip()
     except OSError as error:
         return f"no answer: {error}"
-
-
-def backtraces(pid):
-    try:
-        done = subprocess.run(["gdb", "-p", str(pid), "-batch", "-ex", "thread apply all bt 16"],
-                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                              stderr=subprocess.DEVNULL, encoding="utf-8", errors="replace",
-                              timeout=60)
-        return done.stdout
-    except (FileNotFoundError, subprocess.TimeoutExpired) as error:
-        return f"no backtraces: {error}"
 
 
 def look_at(process):

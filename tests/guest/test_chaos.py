@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Rare paths made common: a few seeds of what `make soak CASES='chaos-*'` has hundreds of."""
+
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
+import chaos
+from harness import Qmp, check, test, test_each
+from recording import TOP, end, main, need, place, record, replay, start, wait_for_console
+from running import BUSY, status
+
+SEED = 2
+DRAWN = "seed 2, linger_us 17, own_stores 4, low_pages 1, nap 77, nap_us 7"
+
+
+@test
+def the_tool_takes_a_seed_and_the_status_shows_what_was_drawn():
+    directory, path = place("shown"), os.path.join(TOP, "qmp")
+    process = start("record", "-o", directory, "--smp", "2", "--chaos", str(SEED),
+                    "--checkpoint-interval", "0.05", "--qmp", path, "--run", BUSY)
+    qmp = Qmp(path, process)
+    wait_for_console(b"reprise: begin", process)
+    check(status(qmp)["x-chaos"] == DRAWN, status(qmp))
+    check(f"chaos: {DRAWN}\r\n" in qmp("human-monitor-command",
+                                        **{"command-line": "info recorder"})["return"], "as text")
+    qmp("recorder-stop", pause=True)
+    check("x-chaos" not in status(qmp), "after the end")
+    qmp("quit")
+    end(process)
+    qmp.close()
+    check("replayed identically" in replay(directory)[1], "without a seed")
+    check("replayed identically" in replay(directory, "--chaos", "5")[1], "with another seed")
+
+
+@test_each([4, 11])
+def a_draw_replays_from_everywhere(seed):
+    need("aarch64")
+    print(f"# {chaos.case(seed, place(f'chaos-{seed}'), TOP, small=True)}", flush=True)
+
+
+@test_each(["-1", "x"])
+def a_seed_that_is_none_is_refused(seed):
+    said = record(place("refused"), "--chaos", seed, "--run", "true", status=2)[1]
+    check("chaos" in said, said)
+    check("chaos" in replay(place("refused"), "--chaos", seed, status=2)[1], "replay")
+
+
+main()
