@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What the soak runs: a case is a name, a function, and whether the host is busy.
+"""What the soak runs: a case is a name, a function, whether the host is busy, and whether others
+like it may run beside it.
 
 A function gets a Recording with the case's name, makes it, replays it, and
 raises Failure if anything is not as it was; what it returns is kept as a note
@@ -23,7 +24,7 @@ from collections import namedtuple
 from harness import TOP
 from guest import PLACE, Failure, Recording
 
-Case = namedtuple("Case", "name function busy")
+Case = namedtuple("Case", "name function busy together", defaults=(False,))
 
 CYCLES = 200
 STRESS_S = 5
