@@ -17,7 +17,8 @@
  * mode was last used, not of TTBR0 (see recorder_table_base()).  It is compared with those.
  *
  * A check must not change what is replayed.  The walk is a debugger's: it sets no flag, fills no
- * TLB, and is not noted as one of the vCPU's (recorder_walk()).  Nothing is logged or awaited.
+ * TLB, and is not noted as one of the vCPU's (recorder_walk()).  Nothing is logged, and no step
+ * of another vCPU is waited for.
  *
  * Other vCPUs run meanwhile.  Translations: a word from which this vCPU has one is not changed
  * while it has it.  The recorded writer came after the boundary at which this vCPU dropped the
