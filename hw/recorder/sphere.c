@@ -307,8 +307,10 @@ static bool take_or_ask(Processor *p, SpherePage *page, const Processor *server,
 }
 
 /*
- * Grant the request if nobody is in the way, or reserve it.  Copies come after
- * the lines: only then do the words not change, which tell what to drop.
+ * Grant the request if nobody is in the way, or reserve it.  Nothing is taken but lines that are
+ * asked for, and so reserved: a reader of another line, which lost that to nobody, would be
+ * forgotten.  Copies come after the lines: only then do the words not change, which tell what to
+ * drop.
  */
 static bool grant_or_reserve(Processor *p, SpherePage *page, const Processor *server, int64_t now)
 {
@@ -317,6 +319,9 @@ static bool grant_or_reserve(Processor *p, SpherePage *page, const Processor *se
     bool owns = p->request.in_hand && SPHERE_RULE(IN_HAND_PASSES);
     bool behind = reservers && !p->exclusive && !owns;
 
+    if (!page->lines && p->request.lines != ALL_LINES && in_the_way && !behind) {
+        split(p->sphere, page);         /* it was joined since the request was made */
+    }
     if (!take_or_ask(p, page, server, behind ? reservers : in_the_way, behind) ||
         (p->request.access == SPHERE_WRITE && page->protected &&
          !take_or_ask(p, page, server, copies_holders(p, page), false))) {
