@@ -55,7 +55,8 @@ bool copies_is_in_hand(const Processor *p, const SpherePage *page)
  */
 void copies_keep_in_hand(Processor *p, SpherePage *page)
 {
-    if (p->request.access == SPHERE_WRITE && !copies_is_in_hand(p, page)) {
+    if (p->request.access == SPHERE_WRITE &&
+        !(copies_is_in_hand(p, page) && SPHERE_RULE(IN_HAND_STAYS))) {
         p->in_hand.page = page;
         p->in_hand.word = p->request.word;
         p->in_hand.last_word = p->request.last_word;

@@ -264,7 +264,7 @@ static void grant(Processor *p, SpherePage *page, int64_t now)
         copies_protect(p, page);
     }
     /* A read may bring write bits as well: of a migratory line, or of one that it owns. */
-    if (bits & L1_WRITE) {
+    if (bits & L1_WRITE && (p->request.access == SPHERE_WRITE || SPHERE_RULE(LEFT_AT_READ))) {
         copies_store_unseen(p, page);
     }
     /* With all write bits: so it has been told to come after who left T, too. */

@@ -16,21 +16,27 @@
 #include "hw/recorder/sphere.h"
 #include "tests/model/random.h"
 
+#define MAX_VCPUS 5
 #define GUEST_PAGES 5
 #define GUEST_SIZE (GUEST_PAGES << SPHERE_PAGE_SHIFT)
 #define GUEST_WORDS (GUEST_SIZE / 8)
 #define GUEST_VIRTUAL 8         /* addresses that can be translated */
 #define GUEST_CODE 6            /* words of code */
-#define GUEST_MAX_OPS 9
-#define GUEST_MAX_KINDS 16
+#define GUEST_MAX_OPS 12
+#define GUEST_MAX_STORES 4      /* of one instruction, in one line */
+#define GUEST_MAX_KINDS 24
 #define GUEST_NOWHERE UINT32_MAX
+#define GUEST_USED_LINES 24     /* of each page; nobody uses others */
+#define GUEST_LINE_WORDS (1 << (SPHERE_LINE_SHIFT - 3))
 
 typedef enum OpKind {
     OP_FETCH,                   /* @at: number of the code word */
     OP_WALK_ROOT,               /* @at: virtual address */
     OP_WALK_LEAF,
     OP_LOAD,                    /* @at: offset; virtual: in the translated line */
-    OP_OWN,                     /* get permission to store */
+    OP_PROBE,                   /* get permission to store, now and for all stores to come */
+    OP_ALONE,                   /* nobody else may run unless what was probed has write bits */
+    OP_OWN,                     /* get permission for one store */
     OP_STORE,
     OP_FLUSH,
     OP_DEVICE,
@@ -39,8 +45,9 @@ typedef enum OpKind {
 typedef struct Op {
     OpKind kind;
     bool virtual;
-    bool wide;                  /* this word and the next */
     uint32_t at;
+    /* How many bytes to have, and how many to ask for if these miss. */
+    uint8_t size, all_size;
 } Op;
 
 typedef struct Insn {
@@ -49,10 +56,21 @@ typedef struct Insn {
     uint64_t salt;              /* of what it stores */
 } Insn;
 
+/* What all programs of a guest are about: few words that many use and change. */
+typedef enum Theme {
+    THEME_ANY,
+    THEME_LEFT,
+    THEME_GIVEN_BACK,
+    THEME_CODE,
+    THEMES
+} Theme;
+
 /* How often which kind of instruction occurs. */
 typedef struct Mix {
     unsigned weight[GUEST_MAX_KINDS], sum;
     unsigned fetches;           /* of 4 instructions */
+    unsigned first, virtuals;   /* addresses that are translated */
+    bool roots;                 /* only the first level of tables changes */
 } Mix;
 
 /* What an access saw: the word's version, a write's being the one it made. */
@@ -68,9 +86,18 @@ typedef struct Memory {
 
 typedef struct Cpu Cpu;
 
+typedef struct Range {
+    uint32_t offset;
+    unsigned size;
+} Range;
+
 /* What recording adds; false: abandon the step. */
 typedef struct CpuPort {
-    bool (*may)(Cpu *cpu, uint32_t offset, unsigned size, SphereAccess access);
+    bool (*may_read)(Cpu *cpu, Range range);
+    /* To @range, or if that misses, to @all. */
+    bool (*may_write)(Cpu *cpu, Range range, Range all);
+    /* Needs no permission to store there any more? */
+    bool (*unseen)(Cpu *cpu, uint32_t offset);
     bool (*enter_table)(Cpu *cpu, uint32_t offset);
     bool (*enter_code)(Cpu *cpu, uint32_t offset);
     void (*flushed)(Cpu *cpu);
@@ -97,6 +124,7 @@ struct Cpu {
     uint32_t line, leaf;
     uint32_t root_version;
     bool fault;
+    unsigned n_stores;
     /* Stores to these lines go the slow way, where copies are thought of. */
     unsigned n_slow;
     uint32_t slow[2 * GUEST_MAX_OPS];
@@ -107,14 +135,17 @@ struct Cpu {
 typedef enum OpResult {
     OP_GO_ON,
     OP_ABANDON,                 /* not allowed yet */
+    OP_NOT_ALONE,               /* only under exclusive execution */
     OP_END,                     /* the step has ended */
 } OpResult;
 
 void guest_mix(Mix *mix, uint64_t *random);
 void guest_program(Insn *insns, unsigned n, const Mix *mix, uint64_t *random);
+/* One of those who play together, one for each vCPU. */
+void guest_play(Insn *insns, unsigned n, Theme theme, unsigned player, uint64_t *random);
 void guest_memory(Memory *memory, uint64_t *random);
 /* A range that DMA may write; about anything. */
-void guest_dma_range(uint64_t *random, uint32_t *offset, unsigned *size);
+void guest_dma_range(Theme theme, uint64_t *random, uint32_t *offset, unsigned *size);
 
 /* Forget the try. */
 void cpu_restart(Cpu *cpu);

@@ -12,12 +12,20 @@
 #include "tests/model/recording.h"
 #include "tests/model/rules.h"
 
+/* One in so many recordings is of long programs. */
+#define LONG_ONES 16
+
 typedef struct Vcpu {
     Cpu cpu;                    /* first: ports get this */
     Processor *processor;
     Stream *stream;
     Position position;
     uint64_t random;
+    unsigned insn;              /* the next one */
+    unsigned walks;             /* since it dropped all translations */
+    unsigned page;              /* of which it asks for something, */
+    uint8_t had[SPHERE_PAGE_LINES];     /* and its L1 bytes of that page before */
+    uint32_t write_bits[GUEST_PAGES];   /* of lines that it got since the latest step */
     int kicked;
     bool executing;             /* exclusive execution must wait for it */
 } Vcpu;
@@ -28,7 +36,13 @@ static struct {
     Memory memory __attribute__((aligned(64)));
     unsigned n_vcpus;
     Vcpu vcpu[MAX_VCPUS];
+    Theme theme;
+    unsigned block;             /* so many instructions at most lie between two boundaries */
     unsigned few_tries;         /* before exclusive execution */
+    bool crowded;               /* give way to others now and then */
+    unsigned drops;             /* one in so many boundaries drops some copy; 0: none */
+    unsigned most_walks;        /* after which all translations go */
+    unsigned cuts;              /* one in so many boundaries is a cut; 0: none */
     unsigned user;              /* one in so many boundaries leads to user mode; 0: none */
     unsigned opens;             /* one in so many closed pages that it meets there is opened */
     uint64_t dma_random;
@@ -146,6 +160,17 @@ static void settle(Vcpu *v)
     }
 }
 
+/* Not by an instruction that would do so in replay, too. */
+static void leave_tables(Vcpu *v)
+{
+    cpu_drop_translations(&v->cpu);
+    sphere_left_tables(v->processor, v->position);
+    v->walks = 0;
+    if (RULE(LEFT_IS_EVENT)) {
+        log_event(v->stream, (Event){ EVENT_DROP_ALL, v->position, 0, 0 });
+    }
+}
+
 static void take_drops(Vcpu *v)
 {
     uint64_t words[SPHERE_MAX_DROPS];
@@ -156,8 +181,7 @@ static void take_drops(Vcpu *v)
         return;
     }
     if (n > SPHERE_MAX_DROPS) {
-        cpu_drop_translations(&v->cpu);
-        log_event(v->stream, (Event){ EVENT_DROP_ALL, v->position, 0, 0 });
+        leave_tables(v);
     } else {
         for (unsigned i = 0; i < n; i++) {
             cpu_drop_word(&v->cpu, words[i]);
@@ -203,10 +227,10 @@ static void boundary(Vcpu *v)
             run(v);
         }
     }
-    if (v->processor->n_lent && random_one_in(&v->random, 2)) {
+    if (v->processor->n_lent && random_below(&v->random, 4)) {
         sphere_give_back(v->processor, v->position);
     }
-    if (sphere_gives_way(v->processor, v->position)) {
+    if (guest.crowded && sphere_gives_way(v->processor, v->position)) {
         settle(v);
         sphere_give_way(v->processor, v->position);
         take_drops(v);
@@ -216,12 +240,66 @@ static void boundary(Vcpu *v)
         random_one_in(&v->random, guest.user)) {
         sphere_enter_user(v->processor, v->position);
     }
-    if (random_one_in(&v->random, 4)) {
+    if (v->walks > guest.most_walks) {
+        leave_tables(v);
+    }
+    if (guest.drops && random_one_in(&v->random, guest.drops)) {
         cpu_drop_something(&v->cpu, &v->random);
     }
 }
 
 /* --- accesses --------------------------------------------------------------------- */
+
+static const uint8_t *page_l1(const Vcpu *v, unsigned page)
+{
+    return v->processor->l1 + page * SPHERE_PAGE_LINES;
+}
+
+static void before_asking(Vcpu *v, uint32_t offset)
+{
+    v->page = offset >> SPHERE_PAGE_SHIFT;
+    memcpy(v->had, page_l1(v, v->page), sizeof(v->had));
+}
+
+/* What it asked for was granted, and perhaps more of that page. */
+static void note_write_bits(Vcpu *v)
+{
+    for (unsigned i = 0; i < GUEST_USED_LINES; i++) {
+        bool asked_for = v->processor->request.lines >> i & 1;
+
+        if (page_l1(v, v->page)[i] & L1_WRITE && (asked_for || !(v->had[i] & L1_WRITE))) {
+            v->write_bits[v->page] |= UINT32_C(1) << i;
+        }
+    }
+}
+
+static void log_write_bit(const Vcpu *v, unsigned page, unsigned line)
+{
+    unsigned word = (page * SPHERE_PAGE_LINES + line) * GUEST_LINE_WORDS;
+    WriteBit bit = { .step = v->stream->steps->len, .word = word };
+
+    for (unsigned i = 0; i < GUEST_LINE_WORDS; i++) {
+        memory_read(&guest.memory, (word + i) * 8, &bit.version[i]);
+    }
+    g_array_append_val(v->stream->write_bits, bit);
+}
+
+/* At the end of a step: it could have stored to any of these lines.  Not to what it has lost. */
+static void log_write_bits(Vcpu *v)
+{
+    for (unsigned page = 0; page < GUEST_PAGES; page++) {
+        uint32_t lines = v->write_bits[page];
+        bool reached = !v->processor->in_user ||
+                       sphere_is_open(guest.sphere, page << SPHERE_PAGE_SHIFT);
+
+        for (unsigned i = 0; reached && lines >> i; i++) {
+            if (lines >> i & 1 && page_l1(v, page)[i] & L1_WRITE) {
+                log_write_bit(v, page, i);
+            }
+        }
+        v->write_bits[page] = 0;
+    }
+}
 
 static bool answer(Vcpu *v, SphereAnswer answer)
 {
@@ -231,6 +309,7 @@ static bool answer(Vcpu *v, SphereAnswer answer)
             sphere_boundary(v->processor, v->position);     /* this step, in mid-block */
         }
         sphere_arcs(v->processor, emit_arc, v->stream);
+        note_write_bits(v);
         return true;
     }
     return false;
@@ -248,31 +327,59 @@ static void reach(Vcpu *v, uint32_t offset)
     }
 }
 
-static bool port_may(Cpu *cpu, uint32_t offset, unsigned size, SphereAccess access)
+static bool has_bits(const Vcpu *v, Range range, uint8_t bit)
+{
+    const uint8_t *l1 = v->processor->l1;
+
+    return l1[range.offset >> SPHERE_LINE_SHIFT] & bit &&
+           l1[(range.offset + range.size - 1) >> SPHERE_LINE_SHIFT] & bit;
+}
+
+static bool port_may_read(Cpu *cpu, Range range)
 {
     Vcpu *v = (Vcpu *)cpu;
-    uint8_t bit = access == SPHERE_READ ? L1_READ : L1_WRITE;
 
     actor_pause();
-    reach(v, offset);
-    if (v->processor->l1[offset >> SPHERE_LINE_SHIFT] & bit &&
-        v->processor->l1[(offset + size - 1) >> SPHERE_LINE_SHIFT] & bit) {
+    reach(v, range.offset);
+    if (has_bits(v, range, L1_READ)) {
         actor_pause();
         return true;
     }
-    if (access == SPHERE_WRITE) {
-        for (unsigned i = offset >> SPHERE_LINE_SHIFT;
-             i <= (offset + size - 1) >> SPHERE_LINE_SHIFT; i++) {
-            cpu->slow[cpu->n_slow++] = i;
-        }
+    before_asking(v, range.offset);
+    return answer(v, sphere_acquire(v->processor, range.offset, range.size, SPHERE_READ));
+}
+
+static bool port_may_write(Cpu *cpu, Range range, Range all)
+{
+    Vcpu *v = (Vcpu *)cpu;
+
+    actor_pause();
+    reach(v, range.offset);
+    if (has_bits(v, range, L1_WRITE)) {
+        actor_pause();
+        return true;
     }
-    return answer(v, sphere_acquire(v->processor, offset, size, access));
+    for (unsigned i = all.offset >> SPHERE_LINE_SHIFT;
+         i <= (all.offset + all.size - 1) >> SPHERE_LINE_SHIFT; i++) {
+        cpu->slow[cpu->n_slow++] = i;
+    }
+    before_asking(v, all.offset);
+    return answer(v, sphere_acquire(v->processor, all.offset, all.size, SPHERE_WRITE));
+}
+
+static bool port_unseen(Cpu *cpu, uint32_t offset)
+{
+    Vcpu *v = (Vcpu *)cpu;
+
+    return v->processor->exclusive || has_bits(v, (Range){ offset, 8 }, L1_WRITE);
 }
 
 static bool port_enter_table(Cpu *cpu, uint32_t offset)
 {
     Vcpu *v = (Vcpu *)cpu;
 
+    v->walks++;
+    before_asking(v, offset);
     return answer(v, sphere_enter_table(v->processor, offset));
 }
 
@@ -280,6 +387,7 @@ static bool port_enter_code(Cpu *cpu, uint32_t offset)
 {
     Vcpu *v = (Vcpu *)cpu;
 
+    before_asking(v, offset);
     return answer(v, sphere_enter_code(v->processor, offset));
 }
 
@@ -288,6 +396,7 @@ static void port_flushed(Cpu *cpu)
     Vcpu *v = (Vcpu *)cpu;
 
     sphere_left_tables(v->processor, v->position + 1);
+    v->walks = 0;
 }
 
 /* Under the big lock, from any thread that is not running in the sphere. */
@@ -303,7 +412,7 @@ static void dma_write(void)
         return;
     }
     __atomic_fetch_sub(&guest.n_dma, 1, __ATOMIC_RELAXED);
-    guest_dma_range(&guest.dma_random, &step.dma_offset, &step.dma_size);
+    guest_dma_range(guest.theme, &guest.dma_random, &step.dma_offset, &step.dma_size);
     sphere_run(p);
     if (sphere_acquire(p, step.dma_offset, step.dma_size, SPHERE_WRITE) == SPHERE_ASKED) {
         sphere_await(p, guest.dma_position);
@@ -337,12 +446,12 @@ static void port_device(Cpu *cpu)
 }
 
 static const CpuPort port = {
-    port_may, port_enter_table, port_enter_code, port_flushed, port_device,
+    port_may_read, port_may_write, port_unseen, port_enter_table, port_enter_code, port_flushed, port_device,
 };
 
 /* --- steps ----------------------------------------------------------------------- */
 
-static bool try(Vcpu *v, const Insn *insn)
+static OpResult try(Vcpu *v, const Insn *insn)
 {
     Cpu *cpu = &v->cpu;
     OpResult result;
@@ -354,13 +463,21 @@ static bool try(Vcpu *v, const Insn *insn)
     } while (result == OP_GO_ON);
     if (result == OP_ABANDON) {
         v->processor->counts.abandoned++;
-        return false;
+        v->stream->torn |= cpu->n_stores > 0;
     }
+    return result;
+}
+
+static void end_step(Vcpu *v)
+{
+    const Cpu *cpu = &v->cpu;
+
+    log_write_bits(v);
     log_step(v->stream, (Step){ .state = cpu->state,
                                 .ends_nothing = cpu->fault && !RULE(FAULT_IS_STEP) },
              cpu->seen, cpu->n_seen);
     v->position += RULE(FAULT_IS_STEP) || !cpu->fault;
-    return true;
+    v->insn++;
 }
 
 static void wait_for_line(Vcpu *v)
@@ -370,33 +487,96 @@ static void wait_for_line(Vcpu *v)
     }
     sphere_await(v->processor, v->position);
     sphere_arcs(v->processor, emit_arc, v->stream);
+    note_write_bits(v);
     take_drops(v);
 }
 
-static void step_exclusively(Vcpu *v, const Insn *insn)
+static void begin_exclusive(Vcpu *v)
 {
     be_safe(v);
     exec_end(v);
     start_exclusive(v);
+}
+
+/* Others run from now on: so before that a fault, too, has become a step. */
+static void step_exclusively(Vcpu *v, const Insn *insn)
+{
+    bool late;
+
+    begin_exclusive(v);
     run(v);
     v->processor->exclusive = true;
     v->processor->counts.exclusive++;
-    if (!try(v, insn)) {
+    if (try(v, insn) != OP_END) {
         g_error("asked for something under exclusive execution");
+    }
+    late = v->cpu.fault && !RULE(FAULT_COUNTED_FIRST);
+    if (!late) {
+        end_step(v);
     }
     v->processor->exclusive = false;
     be_safe(v);
     end_exclusive();
     exec_start(v);
     run(v);
+    if (late) {
+        end_step(v);
+    }
 }
 
-/* Does it need no more than one line, or two that it asks for at once? */
+/* --- cuts ------------------------------------------------------------------------- */
+
+static Place place_of(const Stream *stream, Position position)
+{
+    return (Place){
+        .event = stream->events->len, .step = stream->steps->len, .position = position,
+    };
+}
+
+/* No vCPU executes, and devices wait for the big lock. */
+static void make_cut(Cut *to)
+{
+    const Stream *stream = guest.recording->stream;
+
+    for (unsigned i = 0; i < guest.n_vcpus; i++) {
+        const Vcpu *v = &guest.vcpu[i];
+
+        to->place[i] = place_of(&stream[i], v->position);
+        to->place[i].insn = v->insn;
+        to->place[i].state = v->cpu.state;
+    }
+    to->place[guest.n_vcpus] = place_of(&stream[guest.n_vcpus], guest.dma_position);
+    to->memory = guest.memory;
+}
+
+static void cut(Vcpu *v)
+{
+    Recording *r = guest.recording;
+
+    begin_exclusive(v);
+    big_lock();
+    if (r->n_cuts < MAX_CUTS) {
+        make_cut(&r->cut[r->n_cuts++]);
+    }
+    big_unlock();
+    end_exclusive();
+    exec_start(v);
+    run(v);
+}
+
+/* --- programs ----------------------------------------------------------------------- */
+
+/* Does it need no more than what it asks for at once? */
 static bool is_one_access(const Insn *insn)
 {
+    const Op *first = &insn->op[0];
+
     for (unsigned i = 0; i < insn->n; i++) {
-        if (insn->op[i].kind < OP_LOAD || insn->op[i].kind > OP_STORE || insn->op[i].virtual ||
-            insn->op[i].at != insn->op[0].at || (insn->op[i].kind == OP_OWN && i > 0)) {
+        const Op *op = &insn->op[i];
+
+        if (op->kind < OP_LOAD || op->kind > OP_STORE || op->kind == OP_ALONE || op->virtual ||
+            op->at < first->at || op->at >= first->at + first->all_size ||
+            (op->kind == OP_OWN && first->kind == OP_LOAD)) {
             return false;
         }
     }
@@ -405,13 +585,19 @@ static bool is_one_access(const Insn *insn)
 
 static void step(Vcpu *v, const Insn *insn)
 {
-    for (unsigned tries = 0; !try(v, insn); tries++) {
-        /* Nothing is taken from it between a grant and the next try. */
-        if (tries && is_one_access(insn)) {
-            v->stream->waited_twice = true;
+    for (unsigned tries = 0;; tries++) {
+        OpResult result = try(v, insn);
+
+        if (result == OP_END) {
+            end_step(v);
+            return;
         }
-        wait_for_line(v);
-        if (tries == guest.few_tries) {
+        if (result == OP_ABANDON) {
+            /* Nothing is taken from it between a grant and the next try. */
+            v->stream->waited_twice |= tries && is_one_access(insn);
+            wait_for_line(v);
+        }
+        if (result == OP_NOT_ALONE || tries == guest.few_tries) {
             step_exclusively(v, insn);
             return;
         }
@@ -424,12 +610,15 @@ static void vcpu_main(Vcpu *v)
 
     exec_start(v);
     run(v);
-    for (unsigned i = 0; i < guest.recording->n_insns; i++) {
+    while (v->insn < guest.recording->n_insns) {
         if (!until_boundary-- || __atomic_load_n(&v->kicked, __ATOMIC_SEQ_CST)) {
             boundary(v);
-            until_boundary = random_below(&v->random, 8);
+            until_boundary = random_below(&v->random, guest.block);
         }
-        step(v, &guest.recording->insns[v->processor->index][i]);
+        if (guest.cuts && random_one_in(&v->random, guest.cuts)) {
+            cut(v);
+        }
+        step(v, &guest.recording->insns[v->processor->index][v->insn]);
         /* A kick may have come, and have been seen, before what was waited for. */
         if (sphere_is_pressed(v->processor)) {
             until_boundary = 0;
@@ -495,19 +684,29 @@ Recording *recording_make(uint64_t seed)
     Recording *r = g_new0(Recording, 1);
     void *opaque[MAX_PROCESSORS] = { NULL };
     Mix mix;
-    bool alike, ended;
+    bool is_long, alike, ended;
 
     memset(&guest, 0, sizeof(guest));
+    guest.theme = random_one_in(&random, 2) ? random_below(&random, THEMES) : THEME_ANY;
     r->n_vcpus = 2 + random_below(&random, MAX_VCPUS - 1);
-    r->n_insns = 10 + random_below(&random, 60);
+    if (guest.theme != THEME_ANY && r->n_vcpus < MAX_VCPUS) {
+        r->n_vcpus++;
+    }
+    is_long = random_one_in(&random, LONG_ONES);
+    r->n_insns = is_long ? 300 + random_below(&random, 700) : 10 + random_below(&random, 60);
     guest_memory(&r->before, &random);
     guest_mix(&mix, &random);
     alike = random_one_in(&random, 2);
     guest.memory = r->before;
     guest.recording = r;
     guest.n_vcpus = r->n_vcpus;
-    guest.few_tries = random_below(&random, 6);
-    guest.user = random_below(&random, 4);
+    guest.block = 1 << random_below(&random, 4);
+    guest.few_tries = random_below(&random, 6) + (guest.theme == THEME_ANY ? 0 : 3);
+    guest.crowded = random_one_in(&random, guest.theme == THEME_ANY ? 2 : 6);
+    guest.drops = random_one_in(&random, 2) ? 4 : 0;
+    guest.most_walks = 4 << random_below(&random, 8);
+    guest.cuts = random_one_in(&random, 3) ? r->n_insns : 0;
+    guest.user = guest.theme == THEME_ANY || random_one_in(&random, 4) ? random_below(&random, 4) : 0;
     guest.opens = 2 << random_below(&random, 8);
     guest.n_dma = random_one_in(&random, 3) ? 0 : 2 + random_below(&random, 60);
     guest.dma_pauses = random_below(&random, 50);
@@ -518,15 +717,20 @@ Recording *recording_make(uint64_t seed)
         r->stream[i].events = g_array_new(false, true, sizeof(Event));
         r->stream[i].steps = g_array_new(false, true, sizeof(Step));
         r->stream[i].seen = g_array_new(false, true, sizeof(Seen));
+        r->stream[i].write_bits = g_array_new(false, true, sizeof(WriteBit));
     }
     for (unsigned i = 0; i < r->n_vcpus; i++) {
         Vcpu *v = &guest.vcpu[i];
 
         r->insns[i] = g_new0(Insn, r->n_insns);
-        if (!alike) {
-            guest_mix(&mix, &random);
+        if (guest.theme == THEME_ANY) {
+            if (!alike) {
+                guest_mix(&mix, &random);
+            }
+            guest_program(r->insns[i], r->n_insns, &mix, &random);
+        } else {
+            guest_play(r->insns[i], r->n_insns, guest.theme, i, &random);
         }
-        guest_program(r->insns[i], r->n_insns, &mix, &random);
         v->cpu.memory = &guest.memory;
         v->cpu.port = &port;
         v->processor = &guest.sphere->processor[i];
@@ -555,6 +759,7 @@ void recording_free(Recording *r)
         g_array_unref(r->stream[i].events);
         g_array_unref(r->stream[i].steps);
         g_array_unref(r->stream[i].seen);
+        g_array_unref(r->stream[i].write_bits);
     }
     for (unsigned i = 0; i < r->n_vcpus; i++) {
         g_free(r->insns[i]);

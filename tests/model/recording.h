@@ -9,8 +9,8 @@
 
 #include "tests/model/guest.h"
 
-#define MAX_VCPUS 5
 #define MAX_PROCESSORS (MAX_VCPUS + 1)
+#define MAX_CUTS 2
 
 typedef enum EventKind {
     EVENT_WAIT,
@@ -35,18 +35,42 @@ typedef struct Step {
     unsigned first_seen, n_seen;
 } Step;
 
+/* A vCPU got a write bit: from now on it may change these words, unseen. */
+typedef struct WriteBit {
+    unsigned step;
+    uint32_t word;              /* the first one of the line */
+    uint32_t version[GUEST_LINE_WORDS];
+} WriteBit;
+
 typedef struct Stream {
     GArray *events;             /* Event */
     GArray *steps;              /* Step */
     GArray *seen;               /* Seen */
+    GArray *write_bits;         /* WriteBit */
     bool waited_twice;          /* for one access: what it got was of no use */
+    bool torn;                  /* a step was abandoned between two stores */
 } Stream;
+
+/* Where a stream is at a cut. */
+typedef struct Place {
+    unsigned event, step, insn;
+    Position position;
+    uint64_t state;
+} Place;
+
+/* A checkpoint: all are between two steps. */
+typedef struct Cut {
+    Memory memory;
+    Place place[MAX_PROCESSORS];
+} Cut;
 
 typedef struct Recording {
     unsigned n_vcpus, n_insns;
     Insn *insns[MAX_VCPUS];
     Memory before, after;
     Stream stream[MAX_PROCESSORS];
+    unsigned n_cuts;
+    Cut cut[MAX_CUTS];
     SphereCounts counts;        /* of all */
 } Recording;
 
@@ -57,7 +81,10 @@ void recording_print(const Recording *recording);
 
 /* Is every pair of accesses that conflict ordered by the log?  NULL, or what is not. */
 char *recording_check_order(const Recording *recording);
-/* Replay in a random order that the log allows.  NULL, or the first difference. */
-char *recording_replay(const Recording *recording, uint64_t seed);
+/*
+ * Replay in a random order that the log allows, from the start or from a cut.  NULL, or the first
+ * difference.
+ */
+char *recording_replay(const Recording *recording, const Cut *from, uint64_t seed);
 
 #endif

@@ -5,6 +5,7 @@
  * may hide a missing arc, vector clocks do not.
  */
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -24,6 +25,7 @@ typedef struct Replay {
     Memory memory;
     Player player[MAX_PROCESSORS];
     uint64_t random;
+    bool keeps;                 /* its copies, as long as it can */
 } Replay;
 
 static const Event *next_event(const Player *p)
@@ -103,7 +105,7 @@ static bool advance(Replay *r, unsigned i, char **difference)
         end_step(p, step);
     } else {
         if (!p->begun) {
-            if (random_one_in(&r->random, 3)) {
+            if (!r->keeps && random_one_in(&r->random, 3)) {
                 cpu_drop_something(&p->cpu, &r->random);
             }
             cpu_restart(&p->cpu);
@@ -138,15 +140,29 @@ static char *deadlock(Replay *r)
     return g_string_free(text, false);
 }
 
-static void replay_begin(Replay *r, const Recording *recording, uint64_t seed)
+/* From a cut it knows nothing but what memory and registers were. */
+static void begin_at(Player *p, const Place *place)
+{
+    p->event = place->event;
+    p->step = place->step;
+    p->insn = place->insn;
+    p->position = place->position;
+    p->cpu.state = place->state;
+}
+
+static void replay_begin(Replay *r, const Recording *recording, const Cut *from, uint64_t seed)
 {
     memset(r, 0, sizeof(*r));
     r->recording = recording;
-    r->memory = recording->before;
+    r->memory = from ? from->memory : recording->before;
     r->random = seed;
+    r->keeps = random_one_in(&r->random, 2);
     for (unsigned i = 0; i <= recording->n_vcpus; i++) {
         r->player[i].stream = &recording->stream[i];
         r->player[i].cpu.memory = &r->memory;
+        if (from) {
+            begin_at(&r->player[i], &from->place[i]);
+        }
     }
 }
 
@@ -167,7 +183,7 @@ static bool advance_one(Replay *r, const unsigned order[], unsigned n, bool turn
     return false;
 }
 
-char *recording_replay(const Recording *recording, uint64_t seed)
+char *recording_replay(const Recording *recording, const Cut *from, uint64_t seed)
 {
     unsigned n = recording->n_vcpus + 1;
     unsigned order[MAX_PROCESSORS];
@@ -175,7 +191,7 @@ char *recording_replay(const Recording *recording, uint64_t seed)
     char *difference = NULL;
     bool turns;
 
-    replay_begin(r, recording, seed);
+    replay_begin(r, recording, from, seed);
     turns = random_one_in(&r->random, 3);
     for (unsigned i = 0; i < n; i++) {
         unsigned j = random_below(&r->random, i + 1);
@@ -210,11 +226,21 @@ typedef struct Access {
     unsigned processor, step;
 } Access;
 
+/* One that read a version of a word; @next is another one, or NONE. */
+typedef struct Read {
+    Access by;
+    unsigned next;
+} Read;
+
+#define NONE UINT_MAX
+
 typedef struct Order {
     const Recording *recording;
     Clock *clock[MAX_PROCESSORS];           /* for each step: what comes before it */
     unsigned versions[GUEST_WORDS + 1];     /* of all words before this one */
     Access *writers;                        /* of all versions of all words */
+    unsigned *readers;                      /* of these, and of what was there before */
+    GArray *reads;                          /* Read */
 } Order;
 
 /* Who wrote this version of a word?  NULL: it was there before, or has never been. */
@@ -301,6 +327,79 @@ static char *check_access(const Order *o, Access here, const Seen *seen)
     return NULL;
 }
 
+static unsigned *readers_of(const Order *o, unsigned word, unsigned version)
+{
+    return &o->readers[o->versions[word] + word + version];
+}
+
+static void find_readers(Order *o)
+{
+    const Recording *recording = o->recording;
+    unsigned n_versions = o->versions[GUEST_WORDS] + GUEST_WORDS;
+    unsigned n;
+
+    o->readers = g_new(unsigned, n_versions);
+    memset(o->readers, 0xff, n_versions * sizeof(unsigned));
+    o->reads = g_array_new(false, false, sizeof(Read));
+    for (unsigned i = 0; i < recording->n_vcpus; i++) {
+        for (unsigned s = 0; s < recording->stream[i].steps->len; s++) {
+            const Seen *seen = seen_of(&recording->stream[i], s, &n);
+
+            for (unsigned k = 0; k < n; k++) {
+                unsigned *first = readers_of(o, seen[k].word, seen[k].version);
+                Read read = { { i, s }, *first };
+
+                if (!seen[k].write) {
+                    *first = o->reads->len;
+                    g_array_append_val(o->reads, read);
+                }
+            }
+        }
+    }
+}
+
+/*
+ * A write bit is as good as a store to any word of the line: so whoever reads one of them
+ * does so before, or after.
+ */
+static char *check_write_bit(const Order *o, unsigned processor, const WriteBit *bit)
+{
+    Access here = { processor, bit->step };
+
+    for (unsigned i = 0; i < GUEST_LINE_WORDS; i++) {
+        unsigned at = *readers_of(o, bit->word + i, bit->version[i]);
+
+        while (at != NONE) {
+            const Read *read = &g_array_index(o->reads, Read, at);
+
+            if (!comes_before(o, read->by, here) && !comes_before(o, here, read->by)) {
+                const Seen seen = { bit->word + i, bit->version[i], false };
+
+                return unordered("read and write bit", read->by, here, &seen);
+            }
+            at = read->next;
+        }
+    }
+    return NULL;
+}
+
+static char *check_write_bits(Order *o)
+{
+    char *trouble = NULL;
+
+    find_readers(o);
+    for (unsigned i = 0; i < o->recording->n_vcpus && !trouble; i++) {
+        const GArray *bits = o->recording->stream[i].write_bits;
+
+        for (unsigned k = 0; k < bits->len && !trouble; k++) {
+            trouble = check_write_bit(o, i, &g_array_index(bits, WriteBit, k));
+        }
+    }
+    g_array_unref(o->reads);
+    g_free(o->readers);
+    return trouble;
+}
+
 static void find_writers(Order *o)
 {
     const Recording *recording = o->recording;
@@ -348,6 +447,9 @@ char *recording_check_order(const Recording *recording)
                 trouble = check_access(o, (Access){ i, s }, &seen[k]);
             }
         }
+    }
+    if (!trouble) {
+        trouble = check_write_bits(o);
     }
     for (unsigned i = 0; i < n; i++) {
         g_free(o->clock[i]);

@@ -19,14 +19,20 @@
     rule(LEAVE_CODE, "who writes to its own code may store unseen when it has forgotten it") \
     rule(PROTECT, "a page with copies has no write bits") \
     rule(DEPOSIT, "who left T comes before later changes") \
+    rule(LEFT_AT_READ, "and before stores of who got a write bit with a read") \
+    rule(LEFT_IS_EVENT, "who drops all translations by itself tells replay") \
     rule(DROPS_TAKEN, "translations are dropped before the next step") \
     rule(REPLAY_DROPS, "replay drops translations where recording did") \
     rule(REPLAY_WAITS_FIRST, "replay walks after all waits of the step") \
     rule(FAULT_IS_STEP, "a fault is a step") \
+    rule(FAULT_COUNTED_FIRST, "a fault under exclusive execution is a step before others run") \
     rule(OWN_ALL_FIRST, "an instruction owns all its lines before its first store") \
+    rule(ALL_AT_FIRST_MISS, "or its first store asks for all of them, if that is one line") \
+    rule(TWO_PAGES_ALONE, "or it runs exclusively, if there are two and one has no write bits") \
     rule(NO_MIGRATION, "nothing migrates in a page with copies") \
     rule(IN_HAND, "a store that was granted need not ask again, be others in T") \
     rule(IN_HAND_PASSES, "nor wait behind who reserves what it has") \
+    rule(IN_HAND_STAYS, "what is in hand stays so for the later stores of an instruction") \
     rule(READER_STAYS, "only who has written a line gives it back unasked") \
     rule(USER_ARC, "who takes from user mode comes after what the kernel did there") \
     rule(OPEN, "lines that user mode reaches are not taken from it") \

@@ -47,6 +47,9 @@ static char *check_waits(const Recording *recording)
         if (recording->stream[i].waited_twice) {
             return g_strdup_printf("vCPU %u waited twice for one access", i);
         }
+        if (recording->stream[i].torn) {
+            return g_strdup_printf("vCPU %u abandoned a step between two stores", i);
+        }
     }
     return NULL;
 }
@@ -65,7 +68,10 @@ static char *test_seed(uint64_t seed)
         trouble = recording_check_order(recording);
     }
     for (unsigned i = 0; i < REPLAYS && !trouble; i++) {
-        trouble = recording_replay(recording, seed * REPLAYS + i);
+        trouble = recording_replay(recording, NULL, seed * REPLAYS + i);
+    }
+    for (unsigned i = 0; i < recording->n_cuts && !trouble; i++) {
+        trouble = recording_replay(recording, &recording->cut[i], seed * REPLAYS + i);
     }
     if (trouble && print) {
         recording_print(recording);

@@ -56,9 +56,18 @@ static Line *line_at(uint64_t offset)
 
 /* --- what processors do ---------------------------------------------------------------- */
 
+/* The script says who comes to a boundary; perhaps just now, while somebody asks another. */
+static void (*at_kick)(void);
+
 static void kick(Processor *p)
 {
-    (void)p;                    /* the script says who comes to a boundary */
+    void (*once)(void) = at_kick;
+
+    (void)p;
+    at_kick = NULL;
+    if (once) {
+        once();
+    }
 }
 
 static const SphereOps ops = { .kick = kick };
@@ -117,6 +126,13 @@ static void become_safe(unsigned i)
     processor(i)->published = world.position[i];
 }
 
+static void take_grant(unsigned i)
+{
+    g_assert_true(sphere_is_granted(processor(i)));
+    sphere_await(processor(i), world.position[i]);
+    sphere_arcs(processor(i), emit, NULL);
+}
+
 /* Running; its step goes on if it is granted. */
 static bool acquire(unsigned i, uint64_t offset, unsigned size, SphereAccess access)
 {
@@ -134,9 +150,14 @@ static void enter_table(unsigned i, uint64_t offset)
     sphere_arcs(processor(i), emit, NULL);
 }
 
+static bool ask_for_code(unsigned i, uint64_t offset)
+{
+    return sphere_enter_code(processor(i), offset) == SPHERE_GRANTED;
+}
+
 static void enter_code(unsigned i, uint64_t offset)
 {
-    g_assert_cmpint(sphere_enter_code(processor(i), offset), ==, SPHERE_GRANTED);
+    g_assert_true(ask_for_code(i, offset));
     sphere_arcs(processor(i), emit, NULL);
 }
 
@@ -159,8 +180,8 @@ static void fill_empty_word(unsigned i)
 
 /* --- a world --------------------------------------------------------------------------- */
 
-/* All processors are safe, and have made some steps; both pages are in lines, which nobody has. */
-static void set_up(void)
+/* All processors are safe, and have made some steps; nobody has anything yet. */
+static void set_up_whole_pages(void)
 {
     memset(&world, 0, sizeof(world));
     for (unsigned i = 0; i < G_N_ELEMENTS(world.memory); i++) {
@@ -174,6 +195,12 @@ static void set_up(void)
         steps(i, 10);
         be_safe(i);
     }
+}
+
+/* And both pages are in lines. */
+static void set_up(void)
+{
+    set_up_whole_pages();
     for (unsigned i = 0; i < PAGES; i++) {
         page_split(&world.sphere->pages[i]);
     }
@@ -220,8 +247,7 @@ static void test_prepared_stores(void)
     g_assert_true(acquire(P, 128, 16, SPHERE_WRITE));
     steps(P, 1);
     be_safe(P);
-    sphere_await(processor(Q), world.position[Q]);
-    sphere_arcs(processor(Q), emit, NULL);
+    take_grant(Q);
     g_assert_cmpuint(world.before[Q][P], ==, world.position[P]);
     tear_down();
 }
@@ -235,7 +261,7 @@ static void test_stores_of_one_line(void)
     run(Q);
     g_assert_false(acquire(Q, 80, 8, SPHERE_WRITE));
     run(R);
-    g_assert_cmpint(sphere_enter_code(processor(R), 0), ==, SPHERE_ASKED);
+    g_assert_false(ask_for_code(R, 0));
     for (uint64_t at = 64; at < 96; at += 8) {
         g_assert_true(acquire(P, at, 8, SPHERE_WRITE));
         g_assert_true(acquire(P, at, 4, SPHERE_WRITE));
@@ -319,8 +345,7 @@ static void test_given_back_then_translated(void)
     g_assert_false(acquire(P, WORD, 8, SPHERE_WRITE));
     be_safe(Q);
     g_assert_cmpuint(processor(Q)->n_drops, >, 0);
-    sphere_await(processor(P), world.position[P]);
-    sphere_arcs(processor(P), emit, NULL);
+    take_grant(P);
     g_assert_cmpuint(world.before[P][Q], ==, world.position[Q]);
     tear_down();
 }
@@ -400,6 +425,67 @@ static void test_read_of_own_line(void)
     tear_down();
 }
 
+/* --- a page that is one piece again ---------------------------------------------------------- */
+
+enum { DMA = VCPUS };
+
+static void read_page_and_be_safe(void)
+{
+    if (!sphere_is_granted(processor(Q))) {
+        at_kick = read_page_and_be_safe;
+        return;
+    }
+    take_grant(Q);
+    steps(Q, 1);
+    become_safe(Q);
+}
+
+/*
+ * R waits for one line, behind DMA and P, which want them all.  DMA writes them all, so the page is
+ * one piece again; then P and Q read it, and Q is safe before R takes its line from them.
+ */
+static void share_page_while_one_waits(void)
+{
+    run(Q);
+    enter_code(Q, 0);
+    run(DMA);
+    g_assert_false(acquire(DMA, 0, PAGE_SIZE, SPHERE_WRITE));
+    run(P);
+    g_assert_false(ask_for_code(P, 0));
+    become_safe(P);
+    run(R);
+    g_assert_false(acquire(R, ELSEWHERE, 8, SPHERE_WRITE));
+    become_safe(R);
+    steps(Q, 1);
+    be_safe(Q);
+    take_grant(DMA);
+    g_assert_null(world.sphere->pages[0].lines);
+    run(Q);
+    g_assert_false(ask_for_code(Q, 0));
+    become_safe(Q);
+    steps(DMA, 1);
+    at_kick = read_page_and_be_safe;
+    be_safe(DMA);
+}
+
+/* R has not got its line yet.  Who writes another one comes after all who have read that. */
+static void test_joined_while_one_waits(void)
+{
+    set_up_whole_pages();
+    share_page_while_one_waits();
+    g_assert_null(at_kick);
+    take_grant(P);
+    run(W);
+    g_assert_false(acquire(W, WORD, 8, SPHERE_WRITE));
+    become_safe(W);
+    steps(P, 1);
+    be_safe(P);
+    take_grant(W);
+    g_assert_cmpuint(world.before[W][P], ==, world.position[P]);
+    g_assert_cmpuint(world.before[W][Q], ==, world.position[Q]);
+    tear_down();
+}
+
 int main(int argc, char **argv)
 {
     g_test_init(&argc, &argv, NULL);
@@ -411,5 +497,6 @@ int main(int argc, char **argv)
     g_test_add_func("/directed/given-back-then-reserved", test_given_back_then_reserved);
     g_test_add_func("/directed/read-of-migratory-line", test_read_of_migratory_line);
     g_test_add_func("/directed/read-of-own-line", test_read_of_own_line);
+    g_test_add_func("/directed/joined-while-one-waits", test_joined_while_one_waits);
     return g_test_run();
 }
