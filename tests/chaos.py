@@ -44,7 +44,7 @@ ROUNDS = {
 }
 # Draws that make it slow must not make it long: so much of a processor, or of time, and it is over.
 MOST_CPU_S, MOST_S = 3, 15
-MOST_LEGS = 12          # a slow host makes more checkpoints
+SMALL_LEGS = 6          # in a test that must be short; elsewhere each checkpoint has one
 TRIES = 3               # of a leg that fails: does it always, and in the same way?
 SHORT = 8               # so many times fewer, for one instruction per block
 
@@ -54,7 +54,7 @@ class Draw:
 
     def __init__(self, seed, small=False):
         self.seed, self.random = seed, random.Random(f"chaos {seed}")
-        self.most_legs = MOST_LEGS // 2 if small else MOST_LEGS
+        self.most_legs = SMALL_LEGS if small else None
         self.cpu = self.random.choice(["cortex-a72", "cortex-a76"])
         self.one_insn = not small and self.random.random() < 0.1
         self.power_on = not small and not self.one_insn and self.random.random() < 0.04
@@ -365,14 +365,16 @@ def legs(directory, arguments=()):
 def plan(n, most, chance):
     """(from, to) for each of n checkpoints, or for so many at most; None is the end.
 
-    A translation that should be gone does harm late, so some go to the end, and the others far.
+    A translation that should be gone does harm late, so some go to the end, and others far.
     """
-    last, reach = n - 1, max(5, n // 3)
+    last = n - 1
     to_end = {0, min(1, last), last // 2, max(last - 1, 0), last, chance.randrange(n)}
     others = sorted(set(range(n)) - to_end)
-    some = chance.sample(others, min(len(others), max(most - len(to_end), 0)))
-    return [(i, None if i in to_end or i + reach > last else i + reach)
-            for i in sorted({*to_end, *some})]
+    if most:
+        others = sorted(chance.sample(others, min(len(others), max(most - len(to_end), 0))))
+    reach = {i: chance.choice([1, 2, max(5, n // 3)]) for i in others}
+    return [(i, i + reach[i] if i in reach and i + reach[i] <= last else None)
+            for i in sorted({*to_end, *others})]
 
 
 def replay_from_everywhere(draw, directory):

@@ -206,7 +206,8 @@ class Qmp:
             self._read()
 
     def close(self):
-        self.commands.close()
+        with contextlib.suppress(BrokenPipeError):      # a command that came too late to be sent
+            self.commands.close()
         self.stream.close()
         self.socket.close()
 
