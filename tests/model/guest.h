@@ -59,9 +59,9 @@ typedef struct Insn {
 /* What all programs of a guest are about: few words that many use and change. */
 typedef enum Theme {
     THEME_ANY,
-    THEME_LEFT,
-    THEME_GIVEN_BACK,
-    THEME_CODE,
+    THEME_LEFT,                 /* T, and stores that nobody sees then */
+    THEME_GIVEN_BACK,           /* a line that is given back between two stores */
+    THEME_CODE,                 /* a page that is read, and written by DMA, as a whole */
     THEMES
 } Theme;
 

@@ -3,54 +3,11 @@
  * Recording the small guest: one actor for each vCPU and one for devices, using
  * the sphere as QEMU's glue does.
  */
-#include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
-
-#include "hw/recorder/directory.h"
 #include "tests/model/actors.h"
-#include "tests/model/recording.h"
 #include "tests/model/rules.h"
+#include "tests/model/vcpu.h"
 
-/* One in so many recordings is of long programs. */
-#define LONG_ONES 16
-
-typedef struct Vcpu {
-    Cpu cpu;                    /* first: ports get this */
-    Processor *processor;
-    Stream *stream;
-    Position position;
-    uint64_t random;
-    unsigned insn;              /* the next one */
-    unsigned walks;             /* since it dropped all translations */
-    unsigned page;              /* of which it asks for something, */
-    uint8_t had[SPHERE_PAGE_LINES];     /* and its L1 bytes of that page before */
-    uint32_t write_bits[GUEST_PAGES];   /* of lines that it got since the latest step */
-    int kicked;
-    bool executing;             /* exclusive execution must wait for it */
-} Vcpu;
-
-static struct {
-    Recording *recording;
-    Sphere *sphere;
-    Memory memory __attribute__((aligned(64)));
-    unsigned n_vcpus;
-    Vcpu vcpu[MAX_VCPUS];
-    Theme theme;
-    unsigned block;             /* so many instructions at most lie between two boundaries */
-    unsigned few_tries;         /* before exclusive execution */
-    bool crowded;               /* give way to others now and then */
-    unsigned drops;             /* one in so many boundaries drops some copy; 0: none */
-    unsigned most_walks;        /* after which all translations go */
-    unsigned cuts;              /* one in so many boundaries is a cut; 0: none */
-    unsigned user;              /* one in so many boundaries leads to user mode; 0: none */
-    unsigned opens;             /* one in so many closed pages that it meets there is opened */
-    uint64_t dma_random;
-    unsigned n_dma, dma_pauses;
-    Position dma_position;
-    int big_lock;
-    int exclusive;              /* index + 1 of the vCPU that wants it or has it */
-} guest;
+World guest;
 
 /* --- locks of the world around the sphere ----------------------------------------- */
 
@@ -118,7 +75,7 @@ static void end_exclusive(void)
     __atomic_store_n(&guest.exclusive, 0, __ATOMIC_SEQ_CST);
 }
 
-static void kick(Processor *p)
+void vcpu_kick(Processor *p)
 {
     if (p->index < guest.n_vcpus) {
         __atomic_store_n(&guest.vcpu[p->index].kicked, 1, __ATOMIC_SEQ_CST);
@@ -250,57 +207,6 @@ static void boundary(Vcpu *v)
 
 /* --- accesses --------------------------------------------------------------------- */
 
-static const uint8_t *page_l1(const Vcpu *v, unsigned page)
-{
-    return v->processor->l1 + page * SPHERE_PAGE_LINES;
-}
-
-static void before_asking(Vcpu *v, uint32_t offset)
-{
-    v->page = offset >> SPHERE_PAGE_SHIFT;
-    memcpy(v->had, page_l1(v, v->page), sizeof(v->had));
-}
-
-/* What it asked for was granted, and perhaps more of that page. */
-static void note_write_bits(Vcpu *v)
-{
-    for (unsigned i = 0; i < GUEST_USED_LINES; i++) {
-        bool asked_for = v->processor->request.lines >> i & 1;
-
-        if (page_l1(v, v->page)[i] & L1_WRITE && (asked_for || !(v->had[i] & L1_WRITE))) {
-            v->write_bits[v->page] |= UINT32_C(1) << i;
-        }
-    }
-}
-
-static void log_write_bit(const Vcpu *v, unsigned page, unsigned line)
-{
-    unsigned word = (page * SPHERE_PAGE_LINES + line) * GUEST_LINE_WORDS;
-    WriteBit bit = { .step = v->stream->steps->len, .word = word };
-
-    for (unsigned i = 0; i < GUEST_LINE_WORDS; i++) {
-        memory_read(&guest.memory, (word + i) * 8, &bit.version[i]);
-    }
-    g_array_append_val(v->stream->write_bits, bit);
-}
-
-/* At the end of a step: it could have stored to any of these lines.  Not to what it has lost. */
-static void log_write_bits(Vcpu *v)
-{
-    for (unsigned page = 0; page < GUEST_PAGES; page++) {
-        uint32_t lines = v->write_bits[page];
-        bool reached = !v->processor->in_user ||
-                       sphere_is_open(guest.sphere, page << SPHERE_PAGE_SHIFT);
-
-        for (unsigned i = 0; reached && lines >> i; i++) {
-            if (lines >> i & 1 && page_l1(v, page)[i] & L1_WRITE) {
-                log_write_bit(v, page, i);
-            }
-        }
-        v->write_bits[page] = 0;
-    }
-}
-
 static bool answer(Vcpu *v, SphereAnswer answer)
 {
     if (answer == SPHERE_GRANTED ||
@@ -309,7 +215,7 @@ static bool answer(Vcpu *v, SphereAnswer answer)
             sphere_boundary(v->processor, v->position);     /* this step, in mid-block */
         }
         sphere_arcs(v->processor, emit_arc, v->stream);
-        note_write_bits(v);
+        write_bits_got(v);
         return true;
     }
     return false;
@@ -345,7 +251,7 @@ static bool port_may_read(Cpu *cpu, Range range)
         actor_pause();
         return true;
     }
-    before_asking(v, range.offset);
+    write_bits_before(v, range.offset);
     return answer(v, sphere_acquire(v->processor, range.offset, range.size, SPHERE_READ));
 }
 
@@ -363,7 +269,7 @@ static bool port_may_write(Cpu *cpu, Range range, Range all)
          i <= (all.offset + all.size - 1) >> SPHERE_LINE_SHIFT; i++) {
         cpu->slow[cpu->n_slow++] = i;
     }
-    before_asking(v, all.offset);
+    write_bits_before(v, all.offset);
     return answer(v, sphere_acquire(v->processor, all.offset, all.size, SPHERE_WRITE));
 }
 
@@ -379,7 +285,7 @@ static bool port_enter_table(Cpu *cpu, uint32_t offset)
     Vcpu *v = (Vcpu *)cpu;
 
     v->walks++;
-    before_asking(v, offset);
+    write_bits_before(v, offset);
     return answer(v, sphere_enter_table(v->processor, offset));
 }
 
@@ -387,7 +293,7 @@ static bool port_enter_code(Cpu *cpu, uint32_t offset)
 {
     Vcpu *v = (Vcpu *)cpu;
 
-    before_asking(v, offset);
+    write_bits_before(v, offset);
     return answer(v, sphere_enter_code(v->processor, offset));
 }
 
@@ -445,8 +351,14 @@ static void port_device(Cpu *cpu)
     run(v);
 }
 
-static const CpuPort port = {
-    port_may_read, port_may_write, port_unseen, port_enter_table, port_enter_code, port_flushed, port_device,
+const CpuPort vcpu_port = {
+    .may_read = port_may_read,
+    .may_write = port_may_write,
+    .unseen = port_unseen,
+    .enter_table = port_enter_table,
+    .enter_code = port_enter_code,
+    .flushed = port_flushed,
+    .device = port_device,
 };
 
 /* --- steps ----------------------------------------------------------------------- */
@@ -472,7 +384,7 @@ static void end_step(Vcpu *v)
 {
     const Cpu *cpu = &v->cpu;
 
-    log_write_bits(v);
+    write_bits_end_step(v);
     log_step(v->stream, (Step){ .state = cpu->state,
                                 .ends_nothing = cpu->fault && !RULE(FAULT_IS_STEP) },
              cpu->seen, cpu->n_seen);
@@ -487,7 +399,7 @@ static void wait_for_line(Vcpu *v)
     }
     sphere_await(v->processor, v->position);
     sphere_arcs(v->processor, emit_arc, v->stream);
-    note_write_bits(v);
+    write_bits_got(v);
     take_drops(v);
 }
 
@@ -640,129 +552,11 @@ static void devices_main(void)
     }
 }
 
-static void actor_main(void *opaque)
+void actor_main(void *opaque)
 {
     if (opaque) {
         vcpu_main(opaque);
     } else {
         devices_main();
     }
-}
-
-/* --- a whole recording ------------------------------------------------------------- */
-
-static void dump(void)
-{
-    fprintf(stderr, "no progress: exclusive %d, big lock %d\n", guest.exclusive, guest.big_lock);
-    for (unsigned i = 0; i <= guest.n_vcpus; i++) {
-        Processor *p = &guest.sphere->processor[i];
-
-        fprintf(stderr, "%u: %s, published %" PRIu64 ", floor %" PRIu64 ", ordered %" PRIu64
-                ", inbox %#x, lock %d, request page %td, lines %#" PRIx64 ", %s, granted %d%s\n",
-                i, p->running ? "runs" : "safe", p->published, p->floor, p->ordered, p->inbox,
-                p->lock, p->request.page ? p->request.page - guest.sphere->pages : -1,
-                p->request.lines, p->request.access == SPHERE_WRITE ? "write" : "read",
-                p->request.granted, p->exclusive ? ", exclusive" : "");
-    }
-}
-
-static void add_counts(SphereCounts *to, const SphereCounts *from)
-{
-    uint64_t *a = (uint64_t *)to;
-    const uint64_t *b = (const uint64_t *)from;
-
-    for (unsigned i = 0; i < sizeof(*to) / sizeof(*a); i++) {
-        a[i] += b[i];
-    }
-}
-
-static const SphereOps ops = { kick };
-
-Recording *recording_make(uint64_t seed)
-{
-    uint64_t random = seed;
-    Recording *r = g_new0(Recording, 1);
-    void *opaque[MAX_PROCESSORS] = { NULL };
-    Mix mix;
-    bool is_long, alike, ended;
-
-    memset(&guest, 0, sizeof(guest));
-    guest.theme = random_one_in(&random, 2) ? random_below(&random, THEMES) : THEME_ANY;
-    r->n_vcpus = 2 + random_below(&random, MAX_VCPUS - 1);
-    if (guest.theme != THEME_ANY && r->n_vcpus < MAX_VCPUS) {
-        r->n_vcpus++;
-    }
-    is_long = random_one_in(&random, LONG_ONES);
-    r->n_insns = is_long ? 300 + random_below(&random, 700) : 10 + random_below(&random, 60);
-    guest_memory(&r->before, &random);
-    guest_mix(&mix, &random);
-    alike = random_one_in(&random, 2);
-    guest.memory = r->before;
-    guest.recording = r;
-    guest.n_vcpus = r->n_vcpus;
-    guest.block = 1 << random_below(&random, 4);
-    guest.few_tries = random_below(&random, 6) + (guest.theme == THEME_ANY ? 0 : 3);
-    guest.crowded = random_one_in(&random, guest.theme == THEME_ANY ? 2 : 6);
-    guest.drops = random_one_in(&random, 2) ? 4 : 0;
-    guest.most_walks = 4 << random_below(&random, 8);
-    guest.cuts = random_one_in(&random, 3) ? r->n_insns : 0;
-    guest.user = guest.theme == THEME_ANY || random_one_in(&random, 4) ? random_below(&random, 4) : 0;
-    guest.opens = 2 << random_below(&random, 8);
-    guest.n_dma = random_one_in(&random, 3) ? 0 : 2 + random_below(&random, 60);
-    guest.dma_pauses = random_below(&random, 50);
-    guest.dma_random = random_next(&random);
-    guest.sphere = sphere_new(r->n_vcpus, 1 + random_below(&random, MAX_VCPUS), guest.memory.word,
-                              GUEST_SIZE, &ops, &fdr_recorder);
-    for (unsigned i = 0; i <= r->n_vcpus; i++) {
-        r->stream[i].events = g_array_new(false, true, sizeof(Event));
-        r->stream[i].steps = g_array_new(false, true, sizeof(Step));
-        r->stream[i].seen = g_array_new(false, true, sizeof(Seen));
-        r->stream[i].write_bits = g_array_new(false, true, sizeof(WriteBit));
-    }
-    for (unsigned i = 0; i < r->n_vcpus; i++) {
-        Vcpu *v = &guest.vcpu[i];
-
-        r->insns[i] = g_new0(Insn, r->n_insns);
-        if (guest.theme == THEME_ANY) {
-            if (!alike) {
-                guest_mix(&mix, &random);
-            }
-            guest_program(r->insns[i], r->n_insns, &mix, &random);
-        } else {
-            guest_play(r->insns[i], r->n_insns, guest.theme, i, &random);
-        }
-        v->cpu.memory = &guest.memory;
-        v->cpu.port = &port;
-        v->processor = &guest.sphere->processor[i];
-        v->stream = &r->stream[i];
-        v->random = random_next(&random);
-        opaque[i] = v;
-    }
-    ended = actors_run(r->n_vcpus + 1, actor_main, opaque, random_next(&random), dump);
-    r->after = guest.memory;
-    for (unsigned i = 0; i <= r->n_vcpus; i++) {
-        add_counts(&r->counts, &guest.sphere->processor[i].counts);
-    }
-    if (!ended) {
-        return NULL;            /* and what was allocated stays: others may use it */
-    }
-    sphere_free(guest.sphere);
-    return r;
-}
-
-void recording_free(Recording *r)
-{
-    if (!r) {
-        return;
-    }
-    for (unsigned i = 0; i <= r->n_vcpus; i++) {
-        g_array_unref(r->stream[i].events);
-        g_array_unref(r->stream[i].steps);
-        g_array_unref(r->stream[i].seen);
-        g_array_unref(r->stream[i].write_bits);
-    }
-    for (unsigned i = 0; i < r->n_vcpus; i++) {
-        g_free(r->insns[i]);
-    }
-    g_free(r);
 }

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Which write bits a vCPU had at the end of which step.  Programs seldom store to just the word
+ * that shows a missing arc, but with a write bit they might.
+ */
+#include <string.h>
+
+#include "tests/model/vcpu.h"
+
+static const uint8_t *page_l1(const Vcpu *v, unsigned page)
+{
+    return v->processor->l1 + page * SPHERE_PAGE_LINES;
+}
+
+/* In user mode others may take lines of pages that are not open, and with them these bytes. */
+static bool reaches(const Vcpu *v, unsigned page)
+{
+    return !v->processor->in_user || sphere_is_open(guest.sphere, page << SPHERE_PAGE_SHIFT);
+}
+
+void write_bits_before(Vcpu *v, uint32_t offset)
+{
+    v->page = offset >> SPHERE_PAGE_SHIFT;
+    if (reaches(v, v->page)) {
+        memcpy(v->had, page_l1(v, v->page), sizeof(v->had));
+    } else {
+        memset(v->had, 0, sizeof(v->had));
+    }
+}
+
+/* What it asked for was granted, and perhaps more of that page. */
+void write_bits_got(Vcpu *v)
+{
+    for (unsigned i = 0; i < GUEST_USED_LINES; i++) {
+        bool asked_for = v->processor->request.lines >> i & 1;
+
+        if (page_l1(v, v->page)[i] & L1_WRITE && (asked_for || !(v->had[i] & L1_WRITE))) {
+            v->write_bits[v->page] |= UINT32_C(1) << i;
+        }
+    }
+}
+
+static void log_write_bit(const Vcpu *v, unsigned page, unsigned line)
+{
+    unsigned word = (page * SPHERE_PAGE_LINES + line) * GUEST_LINE_WORDS;
+    WriteBit bit = { .step = v->stream->steps->len, .word = word };
+
+    for (unsigned i = 0; i < GUEST_LINE_WORDS; i++) {
+        memory_read(&guest.memory, (word + i) * 8, &bit.version[i]);
+    }
+    g_array_append_val(v->stream->write_bits, bit);
+}
+
+/* What it has lost meanwhile it could not have stored to. */
+void write_bits_end_step(Vcpu *v)
+{
+    for (unsigned page = 0; page < GUEST_PAGES; page++) {
+        uint32_t lines = reaches(v, page) ? v->write_bits[page] : 0;
+
+        for (unsigned i = 0; lines >> i; i++) {
+            if (lines >> i & 1 && page_l1(v, page)[i] & L1_WRITE) {
+                log_write_bit(v, page, i);
+            }
+        }
+        v->write_bits[page] = 0;
+    }
+}
