@@ -11,6 +11,8 @@
  * With -DASIDE who has a write bit may put it aside, and take it back (hw/recorder/lease.c); and
  * the page may be unprotected at any time when nobody has copies, by stores to other lines of it.
  *
+ * With -DGIVE_BACK who has written the line may give it back, unasked (sphere_give_back()).
+ *
  * The first USERS processors use, and flush, STEPS times; those from WRITERS on store, and if
  * they do not use, STORES times.
  */
@@ -210,6 +212,25 @@ inline nobody_has_copies() {
 }
 #endif
 
+#ifdef GIVE_BACK
+/* sphere_give_back(), between two steps: it goes on running, with nothing in hand. */
+inline give_back(p) {
+    remember_writer(p, 0);
+    owned[0] = false;
+    holders[0] = 0;
+    write_bit[p] = false;
+    aside[p] = false;
+    in_hand[p] = (BROKEN(GIVEN_AWAY) -> in_hand[p] : 0)
+}
+#define CAN_GIVE_BACK(p) \
+    (owned[0] && holders[0] == BIT(p) && !reserved[0] && !protected && IS_SETTLED(p))
+#ifdef CLOCKS
+#define IS_SETTLED(p) (!ordered[p])
+#else
+#define IS_SETTLED(p) true
+#endif
+#endif
+
 #define USE 1
 #define STORE 2
 #define FLUSH 3
@@ -297,6 +318,9 @@ proctype Vcpu(byte p) {
             protected = !ok_;
             ok_ = false
         }
+#endif
+#ifdef GIVE_BACK
+    :: atomic { !op && CAN_GIVE_BACK(p) -> give_back(p) }
 #endif
     :: atomic { asked && granted[p] -> await_grant(p); take_drops(p) }
     :: atomic { (!op && (inbox[p] || !MORE)) || (asked && !granted[p]) ->

@@ -39,6 +39,7 @@
 #define RULE_OPEN 23            /* lines that user mode reaches are not taken from it */
 #define RULE_LEAVE_USER 24      /* who needs others leaves user mode first */
 #define RULE_TAKE_BACK 25       /* only a write bit that was put aside is taken back */
+#define RULE_GIVEN_AWAY 26      /* what was given back is in hand no more */
 
 byte broken;
 #define BROKEN(rule) (broken == RULE_##rule)

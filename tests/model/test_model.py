@@ -79,8 +79,16 @@ MODELS = {
                             False),
     "put-aside": ("copies.pml", ["CLOCKS", "USERS=1", "WRITERS=1", "ASIDE"], False),
     "own-put-aside": ("copies.pml", ["CLOCKS", "USERS=1", "STEPS=4", "STORES=1", "ASIDE"], False),
+    "translations-given-back": ("copies.pml",
+                                ["CLOCKS", "USERS=1", "WRITERS=1", "GIVE_BACK"], False),
+    "own-translations-given-back": (
+        "copies.pml", ["CLOCKS", "USERS=1", "STEPS=4", "STORES=1", "GIVE_BACK"], False),
+    "code-given-back": ("copies.pml", ["CLOCKS", "USERS=1", "WRITERS=1", "CODE", "GIVE_BACK"],
+                        False),
     "code": ("copies.pml", ["CLOCKS", "USERS=1", "WRITERS=1", "CODE"], False),
     "every-store-is-made": ("copies.pml", ["USERS=1", "WRITERS=1"], True),
+    "every-store-is-made-though-given-back": (
+        "copies.pml", ["USERS=1", "WRITERS=1", "GIVE_BACK"], True),
 }
 
 # What is broken: a model that must show it.
@@ -107,6 +115,7 @@ BROKEN = {
     "IN_HAND_ENDS": "translations",
     "PROTECT": "own-translations",
     "TAKE_BACK": "put-aside",
+    "GIVEN_AWAY": "translations-given-back",
     "RESERVE": "shared-translations",
     "IN_HAND": "every-store-is-made",
     "IN_HAND_PASSES": "every-store-is-made",
