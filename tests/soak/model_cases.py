@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The random tester of tests/model, as cases of the soak.
+
+    model-01 ... 20             50,000 seeds each, a million in all: a seed decides who goes on
+    model-threads-01 ... 04     20,000 seeds each, with real threads
+    model-tsan-01, 02           2,000 seeds each, watched by ThreadSanitizer
+"""
+
+import os
+import re
+import subprocess
+
+from cases import Case
+from guest import Failure
+from harness import BUILD
+
+# Name of the cases: tester, how many cases, seeds of each.
+TESTERS = {
+    "model": ("sphere-tester", 20, 50000),
+    "model-threads": ("sphere-tester-threads", 4, 20000),
+    "model-tsan": ("sphere-tester-tsan", 2, 2000),
+}
+PATIENCE_S = 7200
+
+
+def part(tester, first, seeds):
+    command = [f"{BUILD}/core/tests/model/{tester}", "--first", str(first), "--seeds", str(seeds)]
+
+    def function(_):
+        if not os.path.exists(command[0]):
+            raise Failure(f"no {command[0]}: the compiler has no ThreadSanitizer?")
+        done = subprocess.run(command, encoding="utf-8", stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, timeout=PATIENCE_S,
+                              env={**os.environ, "TSAN_OPTIONS": "halt_on_error=1"})
+        tried = re.search(r"^(\d+) seeds", done.stdout, re.M)
+        if done.returncode != 0 or not tried or int(tried.group(1)) != seeds:
+            raise Failure(f"{' '.join(command)}: status {done.returncode}\n{done.stdout[-4000:]}")
+        return done.stdout.strip()
+    return function
+
+
+def model_cases():
+    return [Case(f"{name}-{i + 1:02}", part(tester, 1 + i * seeds, seeds), False, together=True)
+            for name, (tester, n, seeds) in TESTERS.items() for i in range(n)]
