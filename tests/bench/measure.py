@@ -19,10 +19,9 @@ import shutil
 import subprocess
 import time
 
-from harness import BUILD, REPRISE, TOP, Qmp, emulator_of, info, stop_tool
+from harness import BIN, BUILD, TOP, Qmp, emulator_of, info, stop_tool
 
 PLACE = os.path.join(BUILD, "bench")
-RECORDING = os.path.join(PLACE, "recording")
 PATIENCE_S = 300                # for one run of one guest
 QUIT_S = 25                     # a little more than the tool gives its QEMU
 
@@ -33,23 +32,36 @@ class Failure(Exception):
     """A run that measured nothing, and why."""
 
 
-def guest_command(smp, run):
+class Build:
+    """Programs that are measured, and the latest recording that they made."""
+
+    def __init__(self, name, place):
+        self.name = name
+        self.reprise, self.qemu = (os.path.join(place, program)
+                                   for program in ("reprise", "qemu-system-aarch64"))
+        self.recording = os.path.join(PLACE, f"recording-{name}")
+
+
+THIS = Build("this", BIN)
+
+
+def guest_command(build, smp, run):
     """QEMU's command line; images/boot knows it."""
     line = subprocess.run([f"{TOP}/images/boot", "--print", "--arch", "aarch64", "--smp", str(smp),
                            "--mem", "512", "--run", run],
                           stdout=subprocess.PIPE, encoding="utf-8", check=True).stdout
-    return shlex.split(line)
+    return [build.qemu, *shlex.split(line)[1:]]
 
 
-def command_of(mode, smp, run, unpatched):
+def command_of(build, mode, smp, run, unpatched):
     qmp = ["-qmp", f"unix:{PLACE}/qmp,server=on,wait=on"]   # no event is missed
     if mode == "replay":
-        return [REPRISE, "replay", RECORDING, "--", *qmp]
+        return [build.reprise, "replay", build.recording, "--", *qmp]
     if mode == "single":
-        return [REPRISE, "replay", RECORDING, "--threads", "single", "--", *qmp]
-    qemu = guest_command(smp, run) + qmp
+        return [build.reprise, "replay", build.recording, "--threads", "single", "--", *qmp]
+    qemu = guest_command(build, smp, run) + qmp
     if mode == "record":
-        return [REPRISE, "record", "-o", RECORDING, "--", *qemu]
+        return [build.reprise, "record", "-o", build.recording, "--", *qemu]
     return [unpatched if mode == "unpatched" else qemu[0], *qemu[1:], "-S"]
 
 
@@ -119,7 +131,7 @@ def follow(process, is_record):
     And how much memory the recorder had at the end.
     """
     qmp = Qmp(f"{PLACE}/qmp", process)
-    is_tool = process.args[0] == REPRISE
+    is_tool = os.path.basename(process.args[0]) == "reprise"
     pid = emulator_of(process) if is_tool else process.pid
     cpu, memory = {}, None
 
@@ -154,20 +166,20 @@ def difference(times, one, other):
     return None if None in (times[one], times[other]) else times[other] - times[one]
 
 
-def race_log():
+def race_log(recording):
     """Bytes of the race log per 1000 instructions, before compression."""
-    said = info(RECORDING)
+    said = info(recording)
     return said["log_bytes"]["race"]["raw"] * 1000 / sum(said["instructions"])
 
 
-def measure(mode, smp, run, unpatched=None):
+def measure(build, mode, smp, run, unpatched=None):
     """One run: seconds of boot and run, and of a recording memory and race_log.
 
     Raises Failure, with what the tool or QEMU said.
     """
     if mode == "record":
-        shutil.rmtree(RECORDING, ignore_errors=True)
-    command = command_of(mode, smp, run, unpatched)
+        shutil.rmtree(build.recording, ignore_errors=True)
+    command = command_of(build, mode, smp, run, unpatched)
     said = os.path.join(PLACE, "stderr")
     with open(said, "wb") as errors:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
@@ -175,11 +187,11 @@ def measure(mode, smp, run, unpatched=None):
     process.stderr = open(said, "r", errors="replace")      # Qmp() reads it
     try:
         took = follow(process, mode == "record")
-        return took | {"race_log": race_log()} if mode == "record" else took
+        return took | {"race_log": race_log(build.recording)} if mode == "record" else took
     except (Failure, AssertionError, OSError, subprocess.SubprocessError) as failure:
         stop_tool(process, QUIT_S)
         with open(said, errors="replace") as errors:
-            raise Failure(f"{run}, {smp} vCPUs, {mode}: {errors.read().strip()}\n"
+            raise Failure(f"{run}, {smp} vCPUs, {mode}, {build.reprise}: {errors.read().strip()}\n"
                           f"{failure}") from None
     finally:
         stop_tool(process, QUIT_S)
@@ -187,13 +199,13 @@ def measure(mode, smp, run, unpatched=None):
         process.stderr.close()
 
 
-def keep_recording(name):
+def keep_recording(build, name):
     """Where the recording of a run that failed is kept, or None."""
     place = os.path.join(BUILD, f"bench-failed-{name}")
-    if not os.path.exists(RECORDING):
+    if not os.path.exists(build.recording):
         return None
     shutil.rmtree(place, ignore_errors=True)
-    return shutil.copytree(RECORDING, place)
+    return shutil.copytree(build.recording, place)
 
 
 # --- the pause of a running guest -----------------------------------------------------
@@ -206,8 +218,9 @@ FILL = ("mount -t tmpfs -o size=440m none /tmp && "
 
 def pause_of_start(qmp):
     """Seconds for which the guest stands still."""
-    shutil.rmtree(RECORDING, ignore_errors=True)
-    json.dump({"execute": "recorder-start", "arguments": {"directory": RECORDING}}, qmp.commands)
+    shutil.rmtree(THIS.recording, ignore_errors=True)
+    json.dump({"execute": "recorder-start", "arguments": {"directory": THIS.recording}},
+              qmp.commands)
     qmp.commands.flush()
     pause = -time_of("STOP", qmp) + time_of("RESUME", qmp)
     while "event" in (answer := json.loads(qmp.stream.readline())):
@@ -236,7 +249,7 @@ def pauses_of_recording(qmp):
 
 def measure_pauses(rounds):
     """Of a running guest, when its recording starts, and when a checkpoint is made later."""
-    process = subprocess.Popen([*guest_command(1, FILL), "-qmp",
+    process = subprocess.Popen([*guest_command(THIS, 1, FILL), "-qmp",
                                 f"unix:{PLACE}/qmp,server=on,wait=on"],
                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                stderr=subprocess.PIPE, encoding="utf-8", start_new_session=True)
