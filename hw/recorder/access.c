@@ -451,6 +451,7 @@ void recorder_access_slow(CPUState *cpu, const void *host, unsigned size, bool w
     if (!needs_lines(v)) {
         return;
     }
+    v->acquired = false;
     if (!recorder_ram_offset(host, &offset)) {
         if (write) {
             recorder_fail("the guest wrote to memory that is not its main memory");
@@ -462,16 +463,24 @@ void recorder_access_slow(CPUState *cpu, const void *host, unsigned size, bool w
         }
         answer(cpu, sphere_acquire(v->processor, offset, size,
                                    write ? SPHERE_WRITE : SPHERE_READ), retaddr);
+        v->acquired = true;
     }
 }
 
+/*
+ * With the write bit in the L1 the translation is right: who makes code from the line reads it, and
+ * so takes the bit away first; who makes translations from its page gives up its own bits.
+ * Without lines (with one vCPU, or replaying) nobody waits in recorder_access().
+ */
 bool recorder_sees_store_slow(CPUState *cpu, const void *host)
 {
+    RecorderVcpu *v = cpu->recorder;
+    bool has_lines = recorder_recording() && !v->alone;
     uint64_t offset;
 
-    return recorder_ram_offset(host, &offset) &&
-           (cpu_physical_memory_is_clean(recorder_ram.start + offset) ||
-            recorder_is_table_slow(cpu, recorder_ram.start + offset));
+    return (!has_lines || v->acquired) && recorder_ram_offset(host, &offset) &&
+           (recorder_is_table_slow(cpu, recorder_ram.start + offset) ||
+            (has_lines && cpu_physical_memory_is_clean(recorder_ram.start + offset)));
 }
 
 static bool may_write(const RecorderVcpu *v, const void *host, unsigned size)

@@ -78,6 +78,7 @@ typedef struct RecorderVcpu {
     bool alone;                 /* the only vCPU: all of memory is one line */
     bool event;                 /* for WFE */
     bool asked;                 /* for a line: wait for it at the boundary */
+    bool acquired;              /* lines, by the latest recorder_access() */
     unsigned tries;             /* of the instruction @tried, which were abandoned */
     uint64_t tried;
     Position device_at;         /* the instruction there accessed a device */
