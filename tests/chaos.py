@@ -43,7 +43,7 @@ ROUNDS = {
     "pipes": 20, "private": 1, "racey": 30000, "remap": 8, "signals": 2, "syscalls": 6,
 }
 # Draws that make it slow must not make it long: so much of a processor, or of time, and it is over.
-MOST_CPU_S, MOST_S = 3, 15
+MOST_CPU_S, MOST_S = 1, 6
 SMALL_LEGS = 6          # in a test that must be short; elsewhere each checkpoint has one
 TRIES = 3               # of a leg that fails: does it always, and in the same way?
 SHORT = 8               # so many times fewer, for one instruction per block
@@ -61,6 +61,7 @@ class Draw:
         self.slow_path = self.random.random() < 0.15
         self.recorded_tlb, self.replayed_tlb, self.other_tlb = (
             self.random.choice([None, 6, 12]) for _ in range(3))
+        self.paranoid = self.random.choice([200, 2000, 20000, 200000])
         self.digest_interval = self.random.choice([2000, 20000, 1000000])
         self.interval = self.random.choice([0.05, 0.1]) * (4 if self.power_on or small else 1)
         self.run = self._programs(small)
@@ -84,7 +85,8 @@ class Draw:
     def __str__(self):
         words = [self.run, self.cpu, "from power-on" if self.power_on else "",
                  "--slow-path" if self.slow_path else "", "one-insn-per-tb" if self.one_insn else "",
-                 f"TLB bits {self.recorded_tlb}, {self.replayed_tlb}, {self.other_tlb}"]
+                 f"TLB bits {self.recorded_tlb}, {self.replayed_tlb}, {self.other_tlb}",
+                 f"--paranoid={self.paranoid}"]
         return "; ".join(word for word in words if word)
 
 
@@ -372,7 +374,7 @@ def plan(n, most, chance):
     others = sorted(set(range(n)) - to_end)
     if most:
         others = sorted(chance.sample(others, min(len(others), max(most - len(to_end), 0))))
-    reach = {i: chance.choice([1, 2, max(5, n // 3)]) for i in others}
+    reach = {i: chance.choice([1, 1, 2, max(5, n // 3)]) for i in others}
     return [(i, i + reach[i] if i in reach and i + reach[i] <= last else None)
             for i in sorted({*to_end, *others})]
 
@@ -396,7 +398,7 @@ def replay_all(draw, directory):
     replay_whole(directory, *(["--chaos", seed] if seed else []),
                  arguments=draw.accelerator(draw.other_tlb))
     if replay_knows("--paranoid"):
-        replay_whole(directory, "--paranoid")
+        replay_whole(directory, f"--paranoid={draw.paranoid}")
     return replay_from_everywhere(draw, directory)
 
 

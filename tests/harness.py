@@ -206,7 +206,7 @@ class Qmp:
             self._read()
 
     def close(self):
-        with contextlib.suppress(BrokenPipeError):      # a command that came too late to be sent
+        with contextlib.suppress(ConnectionError):      # a command that came too late to be sent
             self.commands.close()
         self.stream.close()
         self.socket.close()
