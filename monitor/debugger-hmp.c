@@ -11,7 +11,7 @@
 #include "qapi/qapi-commands-recorder.h"
 #include "qobject/qdict.h"
 
-#include "replay/debugger.h"
+#include "replay/debugger/debugger.h"
 
 /* --- what takes long ------------------------------------------------------------------ */
 

@@ -10,8 +10,8 @@
 #include "system/runstate.h"
 
 #include "hw/recorder/recorder-internal.h"
-#include "replay/debugger.h"
-#include "replay/questions.h"
+#include "replay/debugger/debugger.h"
+#include "replay/debugger/questions.h"
 
 #define SNAPSHOT_MEMORY (UINT64_C(1) << 30)
 #define LINE (UINT64_C(1) << SPHERE_LINE_SHIFT)

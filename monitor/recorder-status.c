@@ -18,14 +18,14 @@
 
 #include <sys/signalfd.h>
 
-#include "hw/recorder/directory.h"
-#include "hw/recorder/log-format.h"
-#include "hw/recorder/recorder.h"
+#include "base/version.h"
 #include "hw/recorder/recorder-internal.h"
+#include "hw/recorder/recorder.h"
 #include "hw/recorder/session.h"
-#include "hw/recorder/version.h"
 #include "hw/recorder/watch.h"
-#include "replay/debugger.h"
+#include "protocol/directory.h"
+#include "recording/log-format.h"
+#include "replay/debugger/debugger.h"
 #include "replay/player.h"
 
 /* --- query-recorder --------------------------------------------------------- */

@@ -18,8 +18,8 @@
 #include "hw/core/cpu.h"
 
 #include "hw/recorder/access.h"
-#include "hw/recorder/recorder.h"
 #include "hw/recorder/recorder-internal.h"
+#include "hw/recorder/recorder.h"
 #include "replay/accesses.h"
 
 #define PAGE 4096u

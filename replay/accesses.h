@@ -15,8 +15,8 @@
 #ifndef REPLAY_ACCESSES_H
 #define REPLAY_ACCESSES_H
 
-#include "hw/recorder/position.h"
 #include "hw/recorder/recorder.h"
+#include "recording/position.h"
 
 /* How many bytes can be watched. */
 #define ACCESSES_MAX_SIZE 4096

@@ -8,11 +8,11 @@
 #include "qemu/thread.h"
 #include "hw/core/cpu.h"
 
-#include "hw/recorder/manifest.h"
-#include "hw/recorder/position.h"
-#include "replay/log-reader.h"
+#include "protocol/schedule.h"
+#include "recording/log-reader.h"
+#include "recording/manifest.h"
+#include "recording/position.h"
 #include "replay/player.h"
-#include "replay/schedule.h"
 
 /* The replay under way.  There is one machine, so there is one player. */
 typedef struct Player {

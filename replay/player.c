@@ -16,8 +16,8 @@
 #include "system/runstate.h"
 #include "system/system.h"
 
-#include "hw/recorder/recorder.h"
 #include "hw/recorder/recorder-internal.h"
+#include "hw/recorder/recorder.h"
 #include "replay/accesses.h"
 #include "replay/paranoid.h"
 #include "replay/player-internal.h"

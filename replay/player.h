@@ -6,9 +6,9 @@
 #define REPLAY_PLAYER_H
 
 #include "hw/core/cpu.h"
-#include "hw/recorder/log-events.h"
-#include "hw/recorder/position.h"
 #include "qapi/qapi-types-recorder.h"
+#include "recording/log-events.h"
+#include "recording/position.h"
 
 /* Digests of a replay, to be compared with those of another: logs of their own. */
 typedef struct PlayerTrace {
@@ -32,7 +32,7 @@ typedef struct PlayerOptions {
     bool one_at_a_time;
     bool has_until;
     uint64_t until;             /* the moment to stop at (else: the end) */
-    uint64_t chaos;             /* a seed, see hw/recorder/chaos.h; 0: none */
+    uint64_t chaos;             /* a seed, see protocol/chaos.h; 0: none */
     const PlayerTrace *trace;   /* or NULL */
     const PlayerWatch *watch;   /* or NULL */
     uint64_t paranoid;          /* compare copies with memory every so many steps; 0: never */

@@ -25,9 +25,9 @@
 #include "qemu/main-loop.h"
 
 #include "hw/recorder/access.h"
-#include "hw/recorder/chaos.h"
-#include "hw/recorder/recorder.h"
 #include "hw/recorder/recorder-internal.h"
+#include "hw/recorder/recorder.h"
+#include "protocol/chaos.h"
 
 bool recorder_force_slow_path;
 bool recorder_several_vcpus;

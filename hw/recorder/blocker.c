@@ -3,7 +3,7 @@
  * Keeps others from saving, migrating or loading a guest that is recorded or replayed.
  *
  * Checkpoints of a recording and snapshots of a debugger learn from QEMU's dirty bits for migration
- * which pages were written (replay/checkpoint.c).  Savevm, snapshot jobs and migrations of every
+ * which pages were written (hw/recorder/checkpoint.c).  Savevm, snapshot jobs and migrations of every
  * mode clear these bits, so the next checkpoint would lack pages without a word; all of them look
  * for migration blockers first.  What does not is refused by hooks: to measure the dirty rate by
  * the bits, and to load a state, which changes the guest behind the recorder's back.
@@ -19,8 +19,8 @@
 #include "qapi/qapi-commands-migration.h"
 #include "system/runstate.h"
 
-#include "hw/recorder/recorder.h"
 #include "hw/recorder/recorder-internal.h"
+#include "hw/recorder/recorder.h"
 
 static Error *blocker;          /* NULL: nothing is blocked */
 

@@ -9,8 +9,8 @@
 #include "qemu/osdep.h"
 #include "hw/core/cpu.h"
 
-#include "hw/recorder/recorder.h"
 #include "hw/recorder/recorder-internal.h"
+#include "hw/recorder/recorder.h"
 
 static void kick_others(CPUState *cpu)
 {

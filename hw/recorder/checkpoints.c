@@ -24,11 +24,11 @@
 #include "system/cpus.h"
 #include "system/runstate.h"
 
-#include "hw/recorder/place.h"
-#include "hw/recorder/recorder.h"
 #include "hw/recorder/recorder-internal.h"
+#include "hw/recorder/recorder.h"
 #include "hw/recorder/session.h"
-#include "replay/checkpoint-sums.h"
+#include "recording/checkpoint-sums.h"
+#include "recording/place.h"
 
 /* More of them are not kept. */
 #define MOST_OLD_LOG_BYTES (64 * MiB)

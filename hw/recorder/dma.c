@@ -19,9 +19,9 @@
 #include "hw/core/cpu.h"
 #include "hw/virtio/virtio.h"
 
-#include "hw/recorder/log-format.h"
-#include "hw/recorder/recorder.h"
 #include "hw/recorder/recorder-internal.h"
+#include "hw/recorder/recorder.h"
+#include "recording/log-format.h"
 
 #define PAGE (1u << SPHERE_PAGE_SHIFT)
 

@@ -14,8 +14,8 @@
 #include "exec/memory.h"
 #include "hw/core/cpu.h"
 
-#include "hw/recorder/recorder.h"
 #include "hw/recorder/recorder-internal.h"
+#include "hw/recorder/recorder.h"
 
 /* Of the values, as many are logged as the event has. */
 static void log_input(CPUState *cpu, LogEventKind kind, uint64_t value, uint64_t second)

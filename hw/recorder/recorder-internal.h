@@ -8,14 +8,14 @@
 #include "hw/core/cpu.h"
 #include "qemu/thread.h"
 
-#include "hw/recorder/chaos.h"
-#include "hw/recorder/log-writer.h"
-#include "hw/recorder/manifest.h"
-#include "hw/recorder/position.h"
-#include "hw/recorder/registers.h"
-#include "hw/recorder/sphere.h"
-#include "replay/log-reader.h"
-#include "replay/ram-image.h"
+#include "protocol/chaos.h"
+#include "protocol/sphere.h"
+#include "recording/log-reader.h"
+#include "recording/log-writer.h"
+#include "recording/manifest.h"
+#include "recording/position.h"
+#include "recording/ram-image.h"
+#include "recording/registers.h"
 
 /*
  * What is counted on each vCPU, for people: X(counter, name).  query-recorder and
@@ -94,7 +94,7 @@ typedef struct RecorderVcpu {
     LogEvent next;              /* or the end of the replay before it: where to stop */
     LogEvent next_input;        /* of the data log */
     Position same_at;           /* the last digest that was as recorded */
-    Position cut;               /* replay/cut.h: where a log that is cut off ends */
+    Position cut;               /* recording/cut.h: where a log that is cut off ends */
     bool finished;              /* atomic: the end was reached, or replay diverged */
     Position check_due;         /* by paranoid.c, here or soon after */
 

@@ -131,7 +131,7 @@ static inline void recorder_wake(CPUState *cpu)
     }
 }
 
-/* --- debuggers (replay/hits.c) ------------------------------------------------ */
+/* --- debuggers (replay/debugger/hits.c) ------------------------------------------------ */
 
 /* Replaying: an instruction with a breakpoint is next; one that runs meets a watchpoint. */
 void recorder_pass_breakpoint(CPUState *cpu);

@@ -20,13 +20,13 @@
 #include "tcg/startup.h"
 
 #include "hw/recorder/access.h"
-#include "hw/recorder/chaos.h"
-#include "hw/recorder/recorder.h"
 #include "hw/recorder/recorder-internal.h"
+#include "hw/recorder/recorder.h"
 #include "hw/recorder/session.h"
 #include "hw/recorder/watch.h"
-#include "replay/checkpoint-sums.h"
-#include "replay/debugger.h"
+#include "protocol/chaos.h"
+#include "recording/checkpoint-sums.h"
+#include "replay/debugger/debugger.h"
 #include "replay/player.h"
 
 static struct {

@@ -8,7 +8,7 @@
 #include "qapi/qapi-types-recorder.h"
 #include "qemu/coroutine.h"
 
-#include "hw/recorder/position.h"
+#include "recording/position.h"
 
 /* How often a vCPU's registers are logged, in steps, unless somebody wants it otherwise. */
 #define RECORDER_DIGEST_INTERVAL 1000000

@@ -50,11 +50,11 @@
 #include "hw/core/cpu.h"
 #include "tcg/tcg.h"
 
+#include "base/large-table.h"
 #include "hw/recorder/access.h"
-#include "hw/recorder/chaos.h"
-#include "hw/recorder/large-table.h"
-#include "hw/recorder/recorder.h"
 #include "hw/recorder/recorder-internal.h"
+#include "hw/recorder/recorder.h"
+#include "protocol/chaos.h"
 
 #define PAGE 4096u
 

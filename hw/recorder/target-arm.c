@@ -21,8 +21,8 @@
 #include "tcg/vec_internal.h"
 #include "tcg/sve_ldst_internal.h"
 
-#include "hw/recorder/recorder.h"
 #include "hw/recorder/recorder-internal.h"
+#include "hw/recorder/recorder.h"
 
 static uint64_t mix_words(uint64_t digest, const void *words, size_t bytes)
 {

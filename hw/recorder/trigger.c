@@ -13,8 +13,8 @@
 #include "qapi/error.h"
 #include "system/runstate.h"
 
-#include "hw/recorder/recorder.h"
 #include "hw/recorder/recorder-internal.h"
+#include "hw/recorder/recorder.h"
 #include "hw/recorder/session.h"
 
 /* What Linux prints first. */

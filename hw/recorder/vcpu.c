@@ -15,8 +15,8 @@
 #include "hw/core/cpu.h"
 
 #include "hw/recorder/access.h"
-#include "hw/recorder/recorder.h"
 #include "hw/recorder/recorder-internal.h"
+#include "hw/recorder/recorder.h"
 #include "hw/recorder/session.h"
 
 RecorderMode recorder_mode;

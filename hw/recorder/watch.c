@@ -13,9 +13,9 @@
 
 #include <sys/statvfs.h>
 
-#include "hw/recorder/disk-usage.h"
-#include "hw/recorder/recorder.h"
+#include "base/disk-usage.h"
 #include "hw/recorder/recorder-internal.h"
+#include "hw/recorder/recorder.h"
 #include "hw/recorder/session.h"
 #include "hw/recorder/watch.h"
 

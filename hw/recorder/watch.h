@@ -8,8 +8,8 @@
 
 #include "qapi/qapi-types-recorder.h"
 
-#include "hw/recorder/log-writer.h"
 #include "hw/recorder/session.h"
+#include "recording/log-writer.h"
 
 /* The recording has begun.  @directory and @writer live until it ends. */
 void recorder_watch_start(const char *directory, LogWriter *writer, const RecorderLimits *limits);

@@ -16,6 +16,23 @@ CODE = (".c", ".h", ".py", ".json", ".mak", ".build")
 LONGEST = 800
 
 
+# The rooms of the house, and of which others each includes headers.
+CORE = {
+    "base": set(),
+    "recording": {"base"},
+    "protocol": {"base", "recording"},
+    "tool": {"base", "recording"},
+}
+GLUE = {
+    "hw/recorder": {"base", "recording", "protocol"},
+    "replay": {"base", "recording", "protocol", "hw/recorder"},
+    "replay/debugger": {"base", "recording", "protocol", "hw/recorder", "replay"},
+    "monitor": {"base", "recording", "protocol", "hw/recorder", "replay", "replay/debugger"},
+}
+ROOMS = {**CORE, **GLUE}
+GENERATED = {"patch-level.h"}
+
+
 def read(name):
     with open(os.path.join(TOP, name), errors="replace") as file:
         return file.read()
@@ -54,6 +71,42 @@ def no_file_is_too_long_to_read():
     for name in sources():
         lines = read(name).count("\n")
         check(not name.endswith(CODE) or lines <= LONGEST, f"{name} has {lines} lines: what is it really two of?")
+
+
+def includes():
+    """(file, header) of all files in rooms."""
+    for name in sources():
+        if os.path.dirname(name) in ROOMS and name.endswith((".c", ".h")):
+            for header in re.findall(r'^\s*#\s*include "([^"]+)"', read(name), re.M):
+                yield name, header
+
+
+@test
+def a_room_includes_only_rooms_below_it():
+    seen = set()
+    for name, header in includes():
+        room, other = os.path.dirname(name), os.path.dirname(header)
+        if other in ROOMS and os.path.exists(os.path.join(TOP, header)):
+            seen.add(room)
+            check(other == room or other in ROOMS[room], f"{name} includes {header}")
+    check(seen == set(ROOMS), f"nothing is included in {set(ROOMS) - seen}?")
+
+
+@test
+def the_core_includes_nothing_of_qemu():
+    for name, header in includes():
+        check(os.path.dirname(name) not in CORE or header in GENERATED or
+              os.path.exists(os.path.join(TOP, header)), f"{name} includes {header}")
+
+
+@test
+def headers_are_named_from_the_top():
+    for name in sources():
+        if name.endswith((".c", ".h")) and not name.startswith("tests/guest/"):
+            for header in re.findall(r'^\s*#\s*include "([^"/]+)"', read(name), re.M):
+                beside = os.path.join(os.path.dirname(name), header)
+                check(not os.path.exists(os.path.join(TOP, beside)),
+                      f'{name}: #include "{beside}"')
 
 
 @test

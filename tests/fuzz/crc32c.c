@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Instead of hw/recorder/crc32c.c: every checksum is 0, so that a fuzzer need not find right ones.
+ * Instead of base/crc32c.c: every checksum is 0, so that a fuzzer need not find right ones.
  */
-#include "hw/recorder/crc32c.h"
+#include "base/crc32c.h"
 
 uint32_t crc32c(uint32_t crc, const void *data, size_t n)
 {

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Builds the targets of tests/fuzz for libFuzzer, with seeds of a real recording, and runs them."""
 
+import json
 import os
 import re
 import shutil
@@ -29,13 +30,11 @@ def clang():
 # --- building ---------------------------------------------------------------------------
 
 def core_sources():
-    """What meson.build compiles as the core, but for the checksums."""
-    found = []
-    for folder in ("hw/recorder", "replay"):
-        with open(os.path.join(TOP, folder, "meson.build")) as file:
-            listed = re.search(r"core_sources \+= files\((.*?)\)", file.read(), re.S).group(1)
-        found += [os.path.join(TOP, folder, name) for name in re.findall(r"'([^']+)'", listed)]
-    return [path for path in found if not path.endswith("/crc32c.c")]
+    """What the core library was built from, but for the checksums."""
+    with open(f"{BUILD}/core/compile_commands.json") as file:
+        built = [os.path.normpath(os.path.join(entry["directory"], entry["file"]))
+                 for entry in json.load(file) if entry["output"].startswith("libreprise-core.a.p/")]
+    return sorted(path for path in built if not path.endswith("/crc32c.c"))
 
 
 def build():

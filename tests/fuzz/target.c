@@ -12,15 +12,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "hw/recorder/log-block.h"
-#include "hw/recorder/manifest.h"
-#include "hw/recorder/place.h"
-#include "hw/recorder/registers.h"
-#include "replay/checkpoint-sums.h"
-#include "replay/log-reader.h"
-#include "replay/pack.h"
-#include "replay/ram-image.h"
-#include "replay/verify.h"
+#include "recording/checkpoint-sums.h"
+#include "recording/log-block.h"
+#include "recording/log-reader.h"
+#include "recording/manifest.h"
+#include "recording/pack.h"
+#include "recording/place.h"
+#include "recording/ram-image.h"
+#include "recording/registers.h"
+#include "recording/verify.h"
 
 #define VCPUS 2
 #define RAM_SIZE (1 << 20)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Copies (hw/recorder/copies.c) of words in one line of a page: translations (T), or
+ * Copies (protocol/copies.c) of words in one line of a page: translations (T), or
  * code with -DCODE (I).  A copy of the first word is used as long as there is one; else
  * the word is read, and a copy made, unless it is zero.  The second word is data beside it.
  *
@@ -8,7 +8,7 @@
  * changes a word must come after all uses of what was there (with -DCLOCKS).  Without, programs
  * go on for ever, and spin looks for a store that is never made.
  *
- * With -DASIDE who has a write bit may put it aside, and take it back (hw/recorder/lease.c); and
+ * With -DASIDE who has a write bit may put it aside, and take it back (protocol/lease.c); and
  * the page may be unprotected at any time when nobody has copies, by stores to other lines of it.
  *
  * With -DGIVE_BACK who has written the line may give it back, unasked (sphere_give_back()).

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Instead of hw/recorder/sphere-lock.h, whose include guard this takes: locks and
+ * Instead of protocol/sphere-lock.h, whose include guard this takes: locks and
  * waits at which other fibers may go on.
  */
 #ifndef RECORDER_SPHERE_LOCK_H
 #define RECORDER_SPHERE_LOCK_H
 
-#include "tests/model/actors.h"
 #include "tests/model/rules.h"
+#include "tests/model/actors.h"
 
 /* Time that goes on when somebody looks, so that a seed decides this, too. */
 static inline int64_t sphere_now_us(void)

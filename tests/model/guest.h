@@ -13,7 +13,7 @@
 
 #include <glib.h>
 
-#include "hw/recorder/sphere.h"
+#include "protocol/sphere.h"
 #include "tests/model/random.h"
 
 #define MAX_VCPUS 5

@@ -4,8 +4,8 @@
  */
 #include <string.h>
 
-#include "tests/model/places.h"
 #include "tests/model/rules.h"
+#include "tests/model/places.h"
 
 /* --- operands ---------------------------------------------------------------------- */
 

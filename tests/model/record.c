@@ -3,8 +3,8 @@
  * Recording the small guest: one actor for each vCPU and one for devices, using
  * the sphere as QEMU's glue does.
  */
-#include "tests/model/actors.h"
 #include "tests/model/rules.h"
+#include "tests/model/actors.h"
 #include "tests/model/vcpu.h"
 
 World guest;

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "hw/recorder/directory.h"
+#include "protocol/directory.h"
 #include "tests/model/actors.h"
 #include "tests/model/vcpu.h"
 

@@ -9,8 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tests/model/recording.h"
 #include "tests/model/rules.h"
+#include "tests/model/recording.h"
 
 typedef struct Player {
     Cpu cpu;

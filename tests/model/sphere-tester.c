@@ -14,8 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/model/recording.h"
 #include "tests/model/rules.h"
+#include "tests/model/recording.h"
 
 #define REPLAYS 3
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The sphere (hw/recorder/sphere.c) for spin: what the models share.  What the code
+ * The sphere (protocol/sphere.c) for spin: what the models share.  What the code
  * does under one lock is atomic here.  Everything else may be interleaved.
  *
  * Instead of positions there is knowledge: for each processor, how many steps of each

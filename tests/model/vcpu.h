@@ -5,7 +5,7 @@
 #ifndef TESTS_VCPU_H
 #define TESTS_VCPU_H
 
-#include "hw/recorder/sphere.h"
+#include "protocol/sphere.h"
 #include "tests/model/recording.h"
 
 typedef struct Vcpu {

@@ -11,8 +11,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "hw/recorder/log-block.h"
-#include "log-test.h"
+#include "recording/log-block.h"
+#include "tests/unit/log-test.h"
 
 static void check(bool ok, GError *error)
 {

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "log-test.h"
+#include "tests/unit/log-test.h"
 
 void event_source_init(EventSource *source, uint32_t seed, unsigned n_vcpus, unsigned stream,
                        size_t max_bytes)

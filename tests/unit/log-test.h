@@ -6,8 +6,8 @@
 #ifndef TESTS_UNIT_LOG_TEST_H
 #define TESTS_UNIT_LOG_TEST_H
 
-#include "hw/recorder/log-writer.h"
-#include "replay/log-reader.h"
+#include "recording/log-reader.h"
+#include "recording/log-writer.h"
 
 /* The events of a stream, of both logs, by a seed. */
 typedef struct EventSource {

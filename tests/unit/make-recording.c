@@ -9,12 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "hw/recorder/log-writer.h"
-#include "hw/recorder/manifest.h"
-#include "hw/recorder/registers.h"
-#include "replay/checkpoint-sums.h"
-#include "replay/ram-digest.h"
-#include "replay/ram-image.h"
+#include "recording/checkpoint-sums.h"
+#include "recording/log-writer.h"
+#include "recording/manifest.h"
+#include "recording/ram-digest.h"
+#include "recording/ram-image.h"
+#include "recording/registers.h"
 
 #define N_VCPUS 2
 #define RAM_SIZE (1 << 20)

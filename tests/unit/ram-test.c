@@ -2,12 +2,12 @@
 /*
  * The RAM of a guest, for tests.
  */
-#include "ram-test.h"
+#include "tests/unit/ram-test.h"
 
 #include <string.h>
 #include <sys/mman.h>
 
-#include "replay/ram-digest.h"
+#include "recording/ram-digest.h"
 
 uint8_t *guest_pages(uint64_t size)
 {

@@ -5,7 +5,7 @@
 #include <glib.h>
 #include <string.h>
 
-#include "hw/recorder/chaos.h"
+#include "protocol/chaos.h"
 
 #define SEEDS 1000
 

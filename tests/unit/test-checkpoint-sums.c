@@ -8,9 +8,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "hw/recorder/crc32c.h"
-#include "log-test.h"
-#include "replay/checkpoint-sums.h"
+#include "base/crc32c.h"
+#include "recording/checkpoint-sums.h"
+#include "tests/unit/log-test.h"
 
 static const char *const names[] = { CHECKPOINT_CPUS, CHECKPOINT_DEVICES, NULL };
 

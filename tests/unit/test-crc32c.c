@@ -3,7 +3,7 @@
 #include <glib.h>
 #include <string.h>
 
-#include "hw/recorder/crc32c.h"
+#include "base/crc32c.h"
 
 /* RFC 3720, appendix B.4; and the check value of all CRC catalogues. */
 static void test_known(void)

@@ -5,8 +5,8 @@
  */
 #include <string.h>
 
-#include "log-test.h"
-#include "replay/cut.h"
+#include "recording/cut.h"
+#include "tests/unit/log-test.h"
 
 /* --- by hand ---------------------------------------------------------------- */
 

@@ -8,7 +8,7 @@
 #include <glib.h>
 #include <unistd.h>
 
-#include "hw/recorder/sphere.h"
+#include "protocol/sphere.h"
 
 #define MOST_PROCESSORS 4
 #define LINES 16

@@ -3,8 +3,8 @@
  * The JSON reader: what QEMU sends, every rule of the grammar, what is refused,
  * and text that was damaged.
  */
-#include "monitor/json.h"
-#include "monitor/json-reader.h"
+#include "tool/json-reader.h"
+#include "tool/json.h"
 
 #include <string.h>
 

@@ -3,9 +3,9 @@
  * The integer coding of logs: what is written is read back, a stream cut off
  * anywhere is noticed, and every value has exactly one coding.
  */
-#include "hw/recorder/log-buffer.h"
-#include "hw/recorder/log-format.h"
-#include "replay/log-cursor.h"
+#include "recording/log-buffer.h"
+#include "recording/log-cursor.h"
+#include "recording/log-format.h"
 
 static const struct {
     uint64_t value;

@@ -8,8 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "hw/recorder/log-block.h"
-#include "log-test.h"
+#include "recording/log-block.h"
+#include "tests/unit/log-test.h"
 
 enum { N_VCPUS = 2, STREAM = 1, MAX_BYTES = 40 };
 

@@ -8,8 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "file-limit.h"
-#include "log-test.h"
+#include "tests/unit/file-limit.h"
+#include "tests/unit/log-test.h"
 
 /* Puts another file where the writer has the log @name open. */
 static void replace_log(const char *name, int replacement)

@@ -5,9 +5,9 @@
  */
 #include <string.h>
 
-#include "hw/recorder/crc32c.h"
-#include "hw/recorder/log-block.h"
-#include "log-test.h"
+#include "base/crc32c.h"
+#include "recording/log-block.h"
+#include "tests/unit/log-test.h"
 
 enum { N_VCPUS = 2, STREAM = 1 };
 

@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "log-test.h"
+#include "tests/unit/log-test.h"
 
 enum { N_VCPUS = 3, DMA = N_VCPUS, N_STREAMS };
 

@@ -10,11 +10,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "hw/recorder/crc32c.h"
-#include "hw/recorder/log-format.h"
-#include "hw/recorder/manifest.h"
-#include "hw/recorder/version.h"
-#include "file-limit.h"
+#include "base/crc32c.h"
+#include "base/version.h"
+#include "recording/log-format.h"
+#include "recording/manifest.h"
+#include "tests/unit/file-limit.h"
 
 #define FUZZ_ROUNDS 20000
 

@@ -33,7 +33,7 @@ static void sphere_yield(void)
     pass(yield_us);
 }
 
-#include "hw/recorder/offer.h"
+#include "protocol/offer.h"
 
 #define PAUSE_US 50
 

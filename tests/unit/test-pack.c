@@ -11,12 +11,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "file-limit.h"
-#include "hw/recorder/crc32c.h"
-#include "hw/recorder/manifest.h"
-#include "log-test.h"
-#include "replay/pack-format.h"
-#include "replay/pack.h"
+#include "base/crc32c.h"
+#include "recording/manifest.h"
+#include "recording/pack-format.h"
+#include "recording/pack.h"
+#include "tests/unit/file-limit.h"
+#include "tests/unit/log-test.h"
 
 static char *top;               /* everything is in there */
 static char *recording;

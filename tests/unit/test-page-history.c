@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "replay/page-history.h"
+#include "base/page-history.h"
 
 enum { PAGES = 24, TICKS = 200, TRIES = 4000 };
 

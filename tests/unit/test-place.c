@@ -8,9 +8,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "hw/recorder/crc32c.h"
-#include "hw/recorder/place.h"
-#include "replay/log-reader.h"
+#include "base/crc32c.h"
+#include "recording/log-reader.h"
+#include "recording/place.h"
 
 #define VCPUS 2
 

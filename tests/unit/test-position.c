@@ -2,7 +2,7 @@
 /*
  * Points: their one text form, what is refused, and their order.
  */
-#include "hw/recorder/position.h"
+#include "recording/position.h"
 
 static void test_start(void)
 {

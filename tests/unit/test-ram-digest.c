@@ -3,7 +3,7 @@
  * The digest of RAM: a function of names, sizes and contents alone, the one that
  * docs/log-format.md defines.
  */
-#include "ram-test.h"
+#include "tests/unit/ram-test.h"
 
 static void test_known(void)
 {

@@ -10,11 +10,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "hw/recorder/crc32c.h"
-#include "replay/ram-image-format.h"
-#include "replay/ram-image.h"
-#include "file-limit.h"
-#include "ram-test.h"
+#include "base/crc32c.h"
+#include "recording/ram-image-format.h"
+#include "recording/ram-image.h"
+#include "tests/unit/file-limit.h"
+#include "tests/unit/ram-test.h"
 
 static char *directory;
 static char *path;

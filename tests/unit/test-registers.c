@@ -2,9 +2,9 @@
 /* Registers: names, differences, and how they are logged. */
 #include <string.h>
 
-#include "hw/recorder/log-buffer.h"
-#include "hw/recorder/registers.h"
-#include "log-test.h"
+#include "recording/log-buffer.h"
+#include "recording/registers.h"
+#include "tests/unit/log-test.h"
 
 static void test_names(void)
 {

@@ -9,14 +9,14 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "hw/recorder/log-block.h"
-#include "hw/recorder/registers.h"
-#include "log-test.h"
-#include "replay/checkpoint-sums.h"
-#include "replay/cut.h"
-#include "replay/ram-image.h"
-#include "replay/repair.h"
-#include "replay/verify.h"
+#include "recording/checkpoint-sums.h"
+#include "recording/cut.h"
+#include "recording/log-block.h"
+#include "recording/ram-image.h"
+#include "recording/registers.h"
+#include "recording/repair.h"
+#include "recording/verify.h"
+#include "tests/unit/log-test.h"
 
 enum { N_VCPUS = 3, DMA = N_VCPUS, RAM_SIZE = 4096, N_STEPS = 3000 };
 

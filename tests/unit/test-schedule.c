@@ -9,7 +9,7 @@
 #include <glib.h>
 #include <sched.h>
 
-#include "replay/schedule.h"
+#include "protocol/schedule.h"
 
 #define STREAMS 4
 #define STEPS 300

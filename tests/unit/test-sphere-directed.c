@@ -10,8 +10,8 @@
 #include <glib.h>
 #include <string.h>
 
-#include "hw/recorder/directory.h"
-#include "hw/recorder/sphere.h"
+#include "protocol/directory.h"
+#include "protocol/sphere.h"
 
 #define VCPUS 4
 #define PROCESSORS (VCPUS + 1)

@@ -7,9 +7,9 @@
 #include <glib/gstdio.h>
 #include <string.h>
 
-#include "hw/recorder/place.h"
-#include "log-test.h"
-#include "replay/total-order.h"
+#include "recording/place.h"
+#include "recording/total-order.h"
+#include "tests/unit/log-test.h"
 
 enum { VCPUS = 3, DMA = VCPUS, STREAMS = VCPUS + 1, STEPS = 30000, CHECKPOINTS = 3, RECORDINGS = 20 };
 

@@ -7,12 +7,12 @@
 #include <glib/gstdio.h>
 #include <string.h>
 
-#include "hw/recorder/manifest.h"
-#include "hw/recorder/registers.h"
-#include "log-test.h"
-#include "replay/checkpoint-sums.h"
-#include "replay/ram-image.h"
-#include "replay/verify.h"
+#include "recording/checkpoint-sums.h"
+#include "recording/manifest.h"
+#include "recording/ram-image.h"
+#include "recording/registers.h"
+#include "recording/verify.h"
+#include "tests/unit/log-test.h"
 
 enum { N_VCPUS = 2, DMA = N_VCPUS, RAM_SIZE = 8192, END = 100 };
 

@@ -1,0 +1,395 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The state of a stopped machine in a directory of its own: `ram`, main memory;
+ * `cpus`, the registers of each vCPU; `devices`, everything else that QEMU would
+ * migrate, for the day on which a recording goes live again; `sums`, checksums of
+ * these two.
+ *
+ * Neither translations nor code are part of it: they are coherent copies, and
+ * replay makes them anew.
+ *
+ * Later checkpoints have no `devices`, and of RAM only what has changed since the one before: QEMU
+ * knows which pages were written, by the bits that migration would use.  vCPUs set them when they
+ * first store to a page whose bit is clear; what else writes says so (checkpoint_written()).
+ */
+#include "qemu/osdep.h"
+#include "exec/address-spaces.h"
+#include "exec/memory.h"
+#include "exec/ram_addr.h"
+#include "hw/boards.h"
+#include "hw/core/cpu.h"
+#include "hw/core/sysemu-cpu-ops.h"
+#include "io/channel-buffer.h"
+#include "io/channel-file.h"
+#include "migration/qemu-file.h"
+#include "migration/savevm.h"
+#include "migration/vmstate.h"
+#include "qapi/error.h"
+
+#include "hw/recorder/recorder-internal.h"
+#include "recording/checkpoint-sums.h"
+#include "recording/ram-digest.h"
+
+typedef int StateFn(QEMUFile *file);
+
+static MemoryRegion *main_ram(void)
+{
+    return MACHINE(qdev_get_machine())->ram;
+}
+
+static const char *main_ram_name(void)
+{
+    return qemu_ram_get_idstr(main_ram()->ram_block);
+}
+
+/* --- RAM -------------------------------------------------------------------- */
+
+/* @changed may be NULL: all of it. */
+static RamImageWriter *save_ram(const char *directory, const uint64_t *changed, Error **errp)
+{
+    g_autofree char *path = g_build_filename(directory, RAM_IMAGE_FILE, NULL);
+    g_autoptr(GError) error = NULL;
+    g_autoptr(RamImageWriter) writer = ram_image_create(path, &error);
+    const char *name = main_ram_name();
+    const uint8_t *host = memory_region_get_ram_ptr(main_ram());
+    uint64_t size = memory_region_size(main_ram());
+
+    if (!writer ||
+        !(changed ? ram_image_add_changes(writer, name, host, size, changed, &error)
+                  : ram_image_add_block(writer, name, host, size, &error))) {
+        error_setg(errp, "%s", error->message);
+        return NULL;
+    }
+    return g_steal_pointer(&writer);
+}
+
+void checkpoint_written(uint64_t offset, uint64_t size)
+{
+    cpu_physical_memory_set_dirty_range(memory_region_get_ram_addr(main_ram()) + offset, size,
+                                        1 << DIRTY_MEMORY_MIGRATION);
+}
+
+/* A word for each chunk of a RAM image; what is written from now on is the next change. */
+static uint64_t *take_changes(uint64_t *n_changed)
+{
+    uint64_t size = memory_region_size(main_ram());
+    uint64_t *changed = g_new0(uint64_t, size / RAM_IMAGE_PAGE / RAM_IMAGE_CHUNK_PAGES + 1);
+    g_autofree DirtyBitmapSnapshot *snapshot =
+        memory_region_snapshot_and_clear_dirty(main_ram(), 0, size, DIRTY_MEMORY_MIGRATION);
+
+    *n_changed = 0;
+    for (uint64_t page = 0; page < size / RAM_IMAGE_PAGE; page++) {
+        if (memory_region_snapshot_get_dirty(main_ram(), snapshot, page * RAM_IMAGE_PAGE,
+                                             RAM_IMAGE_PAGE)) {
+            changed[page / RAM_IMAGE_CHUNK_PAGES] |= UINT64_C(1) << page % RAM_IMAGE_CHUNK_PAGES;
+            ++*n_changed;
+        }
+    }
+    return changed;
+}
+
+GArray *checkpoint_take_changes(void)
+{
+    GArray *pages = g_array_new(false, false, sizeof(uint32_t));
+    uint64_t n_changed;
+    g_autofree uint64_t *changed = take_changes(&n_changed);
+    uint32_t n = memory_region_size(main_ram()) / RAM_IMAGE_PAGE;
+
+    for (uint32_t page = 0; n_changed > 0 && page < n; page++) {
+        uint64_t word = changed[page / RAM_IMAGE_CHUNK_PAGES];
+
+        if (word == 0) {
+            page |= RAM_IMAGE_CHUNK_PAGES - 1;
+        } else if (word >> page % RAM_IMAGE_CHUNK_PAGES & 1) {
+            g_array_append_val(pages, page);
+            n_changed--;
+        }
+    }
+    return pages;
+}
+
+const uint8_t *checkpoint_ram(uint64_t *size)
+{
+    *size = memory_region_size(main_ram());
+    return memory_region_get_ram_ptr(main_ram());
+}
+
+static uint8_t *find_ram(void *opaque, const char *name, uint64_t size, bool *zeroed)
+{
+    if (!g_str_equal(name, main_ram_name()) || size != memory_region_size(main_ram())) {
+        return NULL;
+    }
+    return memory_region_get_ram_ptr(main_ram());
+}
+
+static bool load_ram(const char *directory, bool changes, Error **errp)
+{
+    g_autofree char *path = g_build_filename(directory, RAM_IMAGE_FILE, NULL);
+    g_autoptr(GError) error = NULL;
+
+    if (!(changes ? ram_image_load_changes : ram_image_load)(path, find_ram, NULL, &error)) {
+        error_setg(errp, "%s", error->message);
+        return false;
+    }
+    return true;
+}
+
+/* --- vCPUs and devices ------------------------------------------------------ */
+
+/* Registers fail to load for one of two reasons; QEMU's own codes do not tell them apart. */
+static const char *why_not(bool write, int failed, int file_error)
+{
+    if (write) {
+        return strerror(failed < 0 ? -failed : EIO);
+    }
+    return file_error ? "it is truncated" : "it does not fit this CPU model";
+}
+
+/* Run @fn on the file @name of the checkpoint. */
+static bool with_file(const char *directory, const char *name, bool write, StateFn *fn,
+                      Error **errp)
+{
+    g_autofree char *path = g_build_filename(directory, name, NULL);
+    QIOChannelFile *channel;
+    QEMUFile *file;
+    int failed, file_error;
+
+    channel = qio_channel_file_new_path(path, write ? O_WRONLY | O_CREAT | O_EXCL : O_RDONLY,
+                                        0644, errp);
+    if (!channel) {
+        return false;
+    }
+    file = write ? qemu_file_new_output(QIO_CHANNEL(channel))
+                 : qemu_file_new_input(QIO_CHANNEL(channel));
+    object_unref(OBJECT(channel));
+    failed = fn(file);
+    file_error = qemu_file_get_error(file);
+    if (qemu_fclose(file) < 0 || file_error) {
+        failed = failed ?: file_error ?: -EIO;
+    }
+    if (failed) {
+        error_setg(errp, "cannot %s %s: %s", write ? "write" : "use", path,
+                   why_not(write, failed, file_error));
+        return false;
+    }
+    return true;
+}
+
+static int save_cpus(QEMUFile *file)
+{
+    CPUState *cpu;
+
+    CPU_FOREACH(cpu) {
+        int failed = vmstate_save_state(file, &vmstate_cpu_common, cpu, NULL);
+
+        if (!failed) {
+            failed = vmstate_save_state(file, cpu->cc->sysemu_ops->legacy_vmsd, cpu, NULL);
+        }
+        if (failed) {
+            return failed;
+        }
+    }
+    qemu_put_byte(file, 0);     /* the loader looks one byte ahead */
+    return 0;
+}
+
+/* Interrupts and wake-ups come from the log, so nothing is pending. */
+static int load_cpus(QEMUFile *file)
+{
+    CPUState *cpu;
+
+    CPU_FOREACH(cpu) {
+        const VMStateDescription *vmsd = cpu->cc->sysemu_ops->legacy_vmsd;
+        int failed = vmstate_load_state(file, &vmstate_cpu_common, cpu,
+                                        vmstate_cpu_common.version_id);
+
+        if (!failed) {
+            failed = vmstate_load_state(file, vmsd, cpu, vmsd->version_id);
+        }
+        if (failed) {
+            return failed;
+        }
+        cpu->halted = 0;
+        cpu->interrupt_request = 0;
+    }
+    return 0;
+}
+
+/*
+ * Without what all CPUs have in common: nothing of that is kept, and to load it drops all code,
+ * since most who do so have written to memory behind TCG's back.
+ */
+GByteArray *checkpoint_save_registers(void)
+{
+    QIOChannelBuffer *channel = qio_channel_buffer_new(64 * 1024);
+    QEMUFile *file = qemu_file_new_output(QIO_CHANNEL(channel));
+    GByteArray *bytes = g_byte_array_new();
+    CPUState *cpu;
+
+    CPU_FOREACH(cpu) {
+        int failed = vmstate_save_state(file, cpu->cc->sysemu_ops->legacy_vmsd, cpu, NULL);
+
+        assert(!failed);
+    }
+    qemu_put_byte(file, 0);     /* the loader looks one byte ahead */
+    qemu_fflush(file);
+    g_byte_array_append(bytes, channel->data, channel->usage);
+    qemu_fclose(file);
+    object_unref(OBJECT(channel));
+    return bytes;
+}
+
+void checkpoint_load_registers(const GByteArray *bytes)
+{
+    QIOChannelBuffer *channel = qio_channel_buffer_new(bytes->len);
+    QEMUFile *file;
+    CPUState *cpu;
+
+    memcpy(channel->data, bytes->data, bytes->len);
+    channel->usage = bytes->len;
+    file = qemu_file_new_input(QIO_CHANNEL(channel));
+    CPU_FOREACH(cpu) {
+        const VMStateDescription *vmsd = cpu->cc->sysemu_ops->legacy_vmsd;
+        int failed = vmstate_load_state(file, vmsd, cpu, vmsd->version_id);
+
+        assert(!failed);
+        cpu->halted = 0;
+        cpu->interrupt_request = 0;
+        cpu->exception_index = -1;
+    }
+    qemu_fclose(file);
+    object_unref(OBJECT(channel));
+}
+
+static bool save_sums(const char *directory, const char *const *names, Error **errp)
+{
+    g_autoptr(GError) error = NULL;
+
+    if (!checkpoint_sums_save(directory, names, &error)) {
+        error_setg(errp, "%s", error->message);
+        return false;
+    }
+    return true;
+}
+
+/* QEMU loads some damaged registers without a word. */
+static bool check_sums(const char *directory, Error **errp)
+{
+    g_autoptr(GError) error = NULL;
+
+    if (!checkpoint_sums_check(directory, &error)) {
+        error_setg(errp, "%s", error->message);
+        return false;
+    }
+    return true;
+}
+
+/* --- all of it -------------------------------------------------------------- */
+
+static bool make_directory(const char *directory, Error **errp)
+{
+    if (mkdir(directory, 0755) < 0) {
+        error_setg(errp, "cannot make %s: %s", directory, strerror(errno));
+        return false;
+    }
+    return true;
+}
+
+static RamImageWriter *save_all(const char *directory, Error **errp)
+{
+    static const char *const names[] = { CHECKPOINT_CPUS, CHECKPOINT_DEVICES, NULL };
+    uint64_t n_changed;
+
+    if (!with_file(directory, CHECKPOINT_CPUS, true, save_cpus, errp) ||
+        !with_file(directory, CHECKPOINT_DEVICES, true, qemu_save_device_state, errp) ||
+        !save_sums(directory, names, errp)) {
+        return NULL;
+    }
+    g_free(take_changes(&n_changed));
+    return save_ram(directory, NULL, errp);
+}
+
+static RamImageWriter *save_changes(const char *directory, uint64_t *bytes, Error **errp)
+{
+    static const char *const names[] = { CHECKPOINT_CPUS, NULL };
+    g_autofree uint64_t *changed = NULL;
+    uint64_t n_changed;
+
+    if (!with_file(directory, CHECKPOINT_CPUS, true, save_cpus, errp) ||
+        !save_sums(directory, names, errp)) {
+        return NULL;
+    }
+    changed = take_changes(&n_changed);
+    *bytes = n_changed * RAM_IMAGE_PAGE;
+    return save_ram(directory, changed, errp);
+}
+
+/* @changed_bytes: NULL for all of memory.  A directory that exists is left alone. */
+static RamImageWriter *save_or_remove(const char *directory, uint64_t *changed_bytes, Error **errp)
+{
+    RamImageWriter *ram;
+
+    if (!make_directory(directory, errp)) {
+        return NULL;
+    }
+    ram = changed_bytes ? save_changes(directory, changed_bytes, errp) : save_all(directory, errp);
+    if (!ram) {
+        checkpoint_remove(directory);
+    }
+    return ram;
+}
+
+RamImageWriter *checkpoint_save(const char *directory, Error **errp)
+{
+    return save_or_remove(directory, NULL, errp);
+}
+
+RamImageWriter *checkpoint_save_changes(const char *directory, uint64_t *bytes, Error **errp)
+{
+    return save_or_remove(directory, bytes, errp);
+}
+
+bool checkpoint_load(const char *recording, char *const *names, unsigned number, Error **errp)
+{
+    g_autofree char *last = g_build_filename(recording, names[number], NULL);
+
+    for (unsigned i = 0; i <= number; i++) {
+        g_autofree char *directory = g_build_filename(recording, names[i], NULL);
+
+        if (!load_ram(directory, i > 0, errp)) {
+            return false;
+        }
+    }
+    return check_sums(last, errp) && with_file(last, CHECKPOINT_CPUS, false, load_cpus, errp);
+}
+
+uint64_t checkpoint_ram_address(void)
+{
+    hwaddr address = 0;
+
+    for (MemoryRegion *mr = main_ram(); mr; mr = mr->container) {
+        address += mr->addr;
+    }
+    return address;
+}
+
+bool checkpoint_write_ram(uint64_t offset, const void *bytes, size_t n)
+{
+    if (offset > memory_region_size(main_ram()) ||
+        n > memory_region_size(main_ram()) - offset) {
+        return false;
+    }
+    checkpoint_written(offset, n);
+    return address_space_write(&address_space_memory, checkpoint_ram_address() + offset,
+                               MEMTXATTRS_UNSPECIFIED, bytes, n) == MEMTX_OK;
+}
+
+char *checkpoint_ram_digest(void)
+{
+    RamDigest digest;
+
+    ram_digest_init(&digest);
+    ram_digest_add_block(&digest, main_ram_name(), memory_region_get_ram_ptr(main_ram()),
+                         memory_region_size(main_ram()));
+    return ram_digest_format(&digest);
+}

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The largest cut of a recording that is closed under its arcs.
+ *
+ * Cuts only ever move back: start with what each log has; as long as a stream
+ * waits for a step that is not there, cut it where it waits.  What is left at the
+ * fixpoint is closed, and nothing was cut without need, so it is the largest.
+ *
+ * Of the arcs between two streams, those that ask for no more than an earlier
+ * one are implied and not kept.  So both ends grow, and the first that is not
+ * satisfied is found by bisection.
+ */
+#include "recording/cut.h"
+
+#include "recording/log-reader.h"
+
+typedef struct Arc {
+    Position position;
+    uint64_t steps;
+} Arc;
+
+struct Arcs {
+    unsigned n_streams;
+    GArray **between;           /* of Arc; [stream * n_streams + source], or NULL */
+};
+
+Arcs *arcs_new(unsigned n_streams)
+{
+    Arcs *arcs = g_new0(Arcs, 1);
+
+    arcs->n_streams = n_streams;
+    arcs->between = g_new0(GArray *, n_streams * n_streams);
+    return arcs;
+}
+
+void arcs_free(Arcs *arcs)
+{
+    if (!arcs) {
+        return;
+    }
+    for (unsigned i = 0; i < arcs->n_streams * arcs->n_streams; i++) {
+        g_clear_pointer(&arcs->between[i], g_array_unref);
+    }
+    g_free(arcs->between);
+    g_free(arcs);
+}
+
+static GArray **between(const Arcs *arcs, unsigned stream, unsigned source)
+{
+    g_assert(stream < arcs->n_streams && source < arcs->n_streams);
+    return &arcs->between[stream * arcs->n_streams + source];
+}
+
+void arcs_add(Arcs *arcs, unsigned stream, Position position, unsigned source, uint64_t steps)
+{
+    GArray **array = between(arcs, stream, source);
+    Arc arc = { position, steps };
+
+    if (!*array) {
+        *array = g_array_new(FALSE, FALSE, sizeof(Arc));
+    }
+    if (steps > ((*array)->len ? g_array_index(*array, Arc, (*array)->len - 1).steps : 0)) {
+        g_array_append_val(*array, arc);
+    }
+}
+
+/* Where @stream first waits for more than @limit steps of @source. */
+static Position first_beyond(const Arcs *arcs, unsigned stream, unsigned source, uint64_t limit)
+{
+    const GArray *array = *between(arcs, stream, source);
+    unsigned low = 0, high = array ? array->len : 0;
+
+    while (low < high) {
+        unsigned middle = low + (high - low) / 2;
+
+        if (g_array_index(array, Arc, middle).steps > limit) {
+            high = middle;
+        } else {
+            low = middle + 1;
+        }
+    }
+    return array && low < array->len ? g_array_index(array, Arc, low).position : CUT_NONE;
+}
+
+void arcs_find_cut(const Arcs *arcs, const Position *reached, const bool *whole, Position *cut)
+{
+    g_autofree bool *moved = g_new(bool, arcs->n_streams);
+    bool any = true;
+
+    for (unsigned i = 0; i < arcs->n_streams; i++) {
+        cut[i] = whole[i] ? CUT_NONE : reached[i];
+        moved[i] = true;
+    }
+    while (any) {
+        any = false;
+        for (unsigned source = 0; source < arcs->n_streams; source++) {
+            if (!moved[source]) {
+                continue;
+            }
+            moved[source] = false;
+            for (unsigned i = 0; i < arcs->n_streams; i++) {
+                Position at = first_beyond(arcs, i, source, MIN(cut[source], reached[source]));
+
+                if (at < cut[i]) {
+                    cut[i] = at;
+                    moved[i] = any = true;
+                }
+            }
+        }
+    }
+}
+
+static bool read_stream(Arcs *arcs, const char *directory, unsigned n_vcpus, unsigned stream,
+                        Position *reached, bool *whole, GError **error)
+{
+    g_autoptr(LogReader) reader = log_reader_open(directory, n_vcpus, stream, LOG_ORDER, error);
+    LogReaderResult result;
+    LogEvent event;
+
+    if (!reader) {
+        return false;
+    }
+    if (log_reader_being_written(reader)) {
+        g_set_error(error, G_FILE_ERROR, G_FILE_ERROR_AGAIN,
+                    "%s is being written: wait until its recorder has ended",
+                    log_reader_path(reader));
+        return false;
+    }
+    log_reader_dropped(reader, reached);
+    while ((result = log_reader_next(reader, &event, error)) == LOG_READER_EVENT) {
+        *reached = event.position + log_event_is_step(event.kind);
+        if (event.kind == LOG_EVENT_WAIT) {
+            arcs_add(arcs, stream, event.position, event.value[0], event.value[1]);
+        }
+    }
+    *whole = !log_reader_cut_off(reader);
+    return result == LOG_READER_END;
+}
+
+void cut_limit(const Point *limit, Position *reached, bool *whole)
+{
+    for (unsigned i = 0; limit && i < limit->n_vcpus; i++) {
+        if (limit->at[i] < reached[i]) {
+            reached[i] = limit->at[i];
+            whole[i] = false;
+        }
+    }
+}
+
+Position *cut_find(const char *directory, unsigned n_vcpus, const Point *limit, GError **error)
+{
+    unsigned n_streams = n_vcpus + 1;
+    g_autoptr(Arcs) arcs = arcs_new(n_streams);
+    g_autofree Position *reached = g_new0(Position, n_streams);
+    g_autofree bool *whole = g_new0(bool, n_streams);
+    Position *cut;
+
+    for (unsigned i = 0; i < n_streams; i++) {
+        if (!read_stream(arcs, directory, n_vcpus, i, &reached[i], &whole[i], error)) {
+            return NULL;
+        }
+    }
+    cut_limit(limit, reached, whole);
+    cut = g_new(Position, n_streams);
+    arcs_find_cut(arcs, reached, whole, cut);
+    return cut;
+}

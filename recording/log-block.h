@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The headers in a log file, as structs and as bytes; docs/log-format.md has
+ * the tables.  Shared by writer and reader, values without state.
+ *
+ * Headers have a checksum of their own, so that a reader does not believe a
+ * damaged size, and can tell a damaged file from one that was cut off.
+ */
+#ifndef RECORDER_LOG_BLOCK_H
+#define RECORDER_LOG_BLOCK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "recording/log-events.h"
+#include "recording/log-format.h"
+#include "recording/position.h"
+
+typedef struct LogFileHeader {
+    unsigned version;
+    uint32_t compatible;
+    uint32_t incompatible;
+    unsigned stream;
+    LogSubstream substream;
+    unsigned n_vcpus;
+} LogFileHeader;
+
+typedef struct LogBlockHeader {
+    unsigned stream;
+    LogSubstream substream;
+    unsigned flags;
+    uint64_t sequence;          /* 0, 1, ... in a file */
+    Position start;             /* where the block before ended; 0 in the first */
+    Position end;               /* of the last event */
+    uint32_t n_events;
+    uint32_t raw_size;          /* of the events */
+    uint32_t stored_size;       /* of the payload in the file */
+    uint32_t payload_crc;       /* of the payload in the file */
+} LogBlockHeader;
+
+/* What a block that stands for dropped ones says. */
+typedef struct LogDropped {
+    uint64_t offset;            /* of the next block in the file */
+    Position reached;           /* steps that were made; of an order log */
+} LogDropped;
+
+/* The whole block: it stands for all before block @sequence, which starts at @start. */
+#define LOG_DROPPED_BLOCK_BYTES (LOG_BLOCK_HEADER_BYTES + LOG_DROPPED_BYTES)
+void log_dropped_put(unsigned stream, LogSubstream substream, uint64_t sequence, Position start,
+                     const LogDropped *dropped, uint8_t bytes[LOG_DROPPED_BLOCK_BYTES]);
+void log_dropped_get(LogDropped *dropped, const uint8_t payload[LOG_DROPPED_BYTES]);
+
+void log_file_header_put(const LogFileHeader *header, uint8_t bytes[LOG_FILE_HEADER_BYTES]);
+void log_block_header_put(const LogBlockHeader *header, uint8_t bytes[LOG_BLOCK_HEADER_BYTES]);
+
+/*
+ * What is wrong with these bytes by themselves, or NULL and they are in @header.
+ * A version other than LOG_VERSION is no error here, but then nothing else is
+ * filled in: it may have another layout.
+ */
+const char *log_file_header_get(LogFileHeader *header,
+                                const uint8_t bytes[LOG_FILE_HEADER_BYTES]);
+const char *log_block_header_get(LogBlockHeader *header,
+                                 const uint8_t bytes[LOG_BLOCK_HEADER_BYTES]);
+
+/* DMA, the stream after those of the vCPUs, has an order log alone. */
+static inline bool log_file_exists(unsigned n_vcpus, unsigned stream, LogSubstream substream)
+{
+    return stream < n_vcpus || (stream == n_vcpus && substream == LOG_ORDER);
+}
+
+/* The file's name in the directory of the recording: "vcpu-0.order", "dma.order". */
+char *log_file_name(unsigned n_vcpus, unsigned stream, LogSubstream substream);
+
+#endif

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The writing end of a log stream: bytes appended by the stream's own thread.
+ * No locks: a stream has one writer.  recording/log-cursor.h is the reading end.
+ */
+#ifndef RECORDER_LOG_BUFFER_H
+#define RECORDER_LOG_BUFFER_H
+
+#include <glib.h>
+#include <stdint.h>
+
+typedef struct LogBuffer {
+    uint8_t *data;
+    size_t used;
+    size_t allocated;
+} LogBuffer;
+
+LogBuffer *log_buffer_new(void);
+void log_buffer_free(LogBuffer *log);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(LogBuffer, log_buffer_free)
+
+void log_put_u64(LogBuffer *log, uint64_t value);
+void log_put_s64(LogBuffer *log, int64_t value);
+void log_put_bytes(LogBuffer *log, const void *bytes, size_t n);
+
+#endif

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The list of events (LOG_EVENTS) as a table, for the writer, the reader and
+ * the dumper.
+ */
+#include <glib.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "recording/log-events.h"
+
+/* Addresses, register contents and digests; all else is counted. */
+static const char *const hex_fields[] = {
+    "address", "argument", "context", "entry", "registers", "stores", "value",
+};
+
+static LogEventInfo table[LOG_EVENT_KINDS] = {
+#define X(kind, name_, log, account_, fields)                                   \
+    [LOG_EVENT_##kind] = {                                                      \
+        .name = name_,                                                          \
+        .substream = LOG_##log,                                                 \
+        .account = LOG_ACCOUNT_##account_,                                      \
+    },
+    LOG_EVENTS(X)
+#undef X
+};
+
+static const char *const field_lists[LOG_EVENT_KINDS] = {
+#define X(kind, name, log, account, fields) [LOG_EVENT_##kind] = fields,
+    LOG_EVENTS(X)
+#undef X
+};
+
+static bool is_hex(const char *field)
+{
+    for (size_t i = 0; i < G_N_ELEMENTS(hex_fields); i++) {
+        if (g_str_equal(field, hex_fields[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void parse_fields(LogEventInfo *info, const char *list)
+{
+    while (*list) {
+        size_t n = strcspn(list, " ");
+
+        /* "bytes" is the last field: nothing may come after it. */
+        g_assert(n > 0 && !info->has_bytes);
+        if (n == strlen("bytes") && strncmp(list, "bytes", n) == 0) {
+            info->has_bytes = true;
+        } else {
+            unsigned i = info->n_values++;
+
+            g_assert(i < LOG_EVENT_MAX_FIELDS && n < sizeof(info->field[i]));
+            memcpy(info->field[i], list, n);
+            info->hex[i] = is_hex(info->field[i]);
+        }
+        list += n;
+        list += *list == ' ';
+    }
+}
+
+static void parse_table(void)
+{
+    for (int kind = 0; kind < LOG_EVENT_KINDS; kind++) {
+        parse_fields(&table[kind], field_lists[kind]);
+    }
+}
+
+const LogEventInfo *log_event_table(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    pthread_once(&once, parse_table);
+    return table;
+}
+
+const char *log_event_name(LogEventKind kind)
+{
+    g_assert(kind < LOG_EVENT_KINDS);
+    return table[kind].name;
+}
+
+bool log_event_is_step(LogEventKind kind)
+{
+    return kind == LOG_EVENT_INTERRUPT || kind == LOG_EVENT_WAKE || kind == LOG_EVENT_STEP ||
+           kind == LOG_EVENT_START || kind == LOG_EVENT_ACCESS_FLAG ||
+           kind == LOG_EVENT_DMA_WRITE;
+}
+
+const char *log_substream_name(LogSubstream substream)
+{
+    static const char *const names[LOG_SUBSTREAMS] = {
+        [LOG_ORDER] = "order",
+        [LOG_DATA] = "data",
+    };
+
+    g_assert(substream < LOG_SUBSTREAMS);
+    return names[substream];
+}
+
+const char *log_account_name(LogAccount account)
+{
+    static const char *const names[LOG_ACCOUNTS] = {
+        [LOG_ACCOUNT_RACE] = "race",
+        [LOG_ACCOUNT_INPUT] = "input",
+        [LOG_ACCOUNT_DMA] = "dma",
+        [LOG_ACCOUNT_CHECK] = "check",
+    };
+
+    g_assert(account < LOG_ACCOUNTS);
+    return names[account];
+}

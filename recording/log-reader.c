@@ -1,0 +1,541 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Reads one log, a block at a time; docs/log-format.md has the rules that are
+ * checked here.
+ *
+ * Nothing in the file is trusted.  Checksums catch damage, but a hostile file has
+ * right ones, so every size is compared with a limit before memory is allocated,
+ * and everything that two places say is compared.  A file that ends early, on the
+ * other hand, is what remains of a recording that was killed, and no error.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE             /* F_SETLEASE */
+#endif
+#include <errno.h>
+#include <fcntl.h>
+#include <lz4.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/crc32c.h"
+#include "recording/log-block.h"
+#include "recording/log-cursor.h"
+#include "recording/log-reader.h"
+
+G_DEFINE_QUARK(log-reader-error-quark, log_reader_error)
+
+/* An open file, which copies of a reader share. */
+typedef struct LogFile {
+    int fd;
+    char *path;
+} LogFile;
+
+struct LogReader {
+    LogFile *file;              /* counted references */
+    uint64_t at;                /* the next byte to be read */
+    unsigned n_vcpus;
+    unsigned stream;
+    LogSubstream substream;
+    const LogEventInfo *table;
+
+    uint64_t offset;            /* of the next block in the file */
+    uint64_t n_blocks;          /* read so far */
+    LogBlockHeader block;       /* the current one */
+    uint64_t block_offset;      /* of it in the file */
+    uint8_t *stored;            /* its payload, as in the file */
+    uint8_t *raw;               /* its events */
+    LogCursor cursor;           /* in raw */
+    uint32_t events_left;       /* in the current block */
+    Position position;          /* of the last event */
+    uint64_t waited[RECORDER_MAX_VCPUS + 1];    /* as in log-writer.c */
+
+    LogTotals totals;
+    bool ended;
+    bool dropped;               /* the first blocks were */
+    Position reached;           /* before those that are left */
+    GError *error;              /* the log is bad, and stays so */
+};
+
+/* One line: which file, which byte, what is wrong. */
+static LogReaderResult G_GNUC_PRINTF(3, 4)
+bad(LogReader *reader, uint64_t offset, const char *format, ...)
+{
+    g_autofree char *what = NULL;
+    va_list arguments;
+
+    va_start(arguments, format);
+    what = g_strdup_vprintf(format, arguments);
+    va_end(arguments);
+    g_set_error(&reader->error, LOG_READER_ERROR, LOG_READER_ERROR_DAMAGED,
+                "%s: byte %" G_GUINT64_FORMAT ": %s", reader->file->path, offset, what);
+    return LOG_READER_BAD;
+}
+
+/* The same for an event inside the block; @at counts uncompressed bytes. */
+#define bad_event(reader, at, format, ...)                                      \
+    bad(reader, (reader)->block_offset,                                         \
+        "in the block that begins here, byte %zu of its events: " format,       \
+        (size_t)(at), ##__VA_ARGS__)
+
+/* Reads until @n bytes are there or the file ends; -1 and the error is set. */
+static ssize_t read_file(LogReader *reader, void *buffer, size_t n)
+{
+    size_t done = 0;
+
+    while (done < n) {
+        ssize_t got = pread(reader->file->fd, (uint8_t *)buffer + done, n - done, reader->at);
+
+        if (got == 0) {
+            break;
+        }
+        if (got > 0) {
+            done += got;
+            reader->at += got;
+        } else if (errno != EINTR) {
+            int failure = errno;
+
+            g_set_error(&reader->error, G_FILE_ERROR, g_file_error_from_errno(failure),
+                        "cannot read %s: %s", reader->file->path, g_strerror(failure));
+            return -1;
+        }
+    }
+    return done;
+}
+
+static LogReaderResult end(LogReader *reader, bool cut_off)
+{
+    reader->ended = true;
+    reader->totals.cut_off = cut_off;
+    return LOG_READER_END;
+}
+
+/* What the header says must fit this file and the block before. */
+static const char *check_place(const LogReader *reader)
+{
+    const LogBlockHeader *block = &reader->block;
+
+    if (block->stream != reader->stream || block->substream != reader->substream) {
+        return "the block belongs to another log";
+    }
+    if (block->sequence != reader->n_blocks) {
+        return "blocks are missing or in the wrong order";
+    }
+    if (block->start != reader->position) {
+        return "the block does not start at the position where the one before ended";
+    }
+    return NULL;
+}
+
+/* From payload to events. */
+static LogReaderResult unpack_block(LogReader *reader)
+{
+    const LogBlockHeader *block = &reader->block;
+
+    if (crc32c(0, reader->stored, block->stored_size) != block->payload_crc) {
+        return bad(reader, reader->block_offset, "the block has a wrong checksum");
+    }
+    if (block->flags & LOG_BLOCK_LZ4) {
+        int size;
+
+        reader->raw = g_realloc(reader->raw, block->raw_size);
+        size = LZ4_decompress_safe((const char *)reader->stored, (char *)reader->raw,
+                                   block->stored_size, block->raw_size);
+        if (size < 0 || (uint32_t)size != block->raw_size) {
+            return bad(reader, reader->block_offset, "the block cannot be decompressed");
+        }
+        log_cursor_init(&reader->cursor, reader->raw, block->raw_size);
+    } else {
+        log_cursor_init(&reader->cursor, reader->stored, block->stored_size);
+    }
+    reader->events_left = block->n_events;
+    if (block->n_events == 0) {
+        reader->totals.good_bytes = reader->offset;
+    }
+    memset(reader->waited, 0, sizeof(reader->waited));
+    return LOG_READER_EVENT;
+}
+
+static LogReaderResult next_block(LogReader *reader)
+{
+    uint8_t bytes[LOG_BLOCK_HEADER_BYTES];
+    ssize_t got = read_file(reader, bytes, sizeof(bytes));
+    const char *wrong;
+
+    if (got < 0) {
+        return LOG_READER_BAD;
+    }
+    if (reader->n_blocks > 0 && reader->block.flags & LOG_BLOCK_LAST) {
+        return got == 0 ? end(reader, false)
+                        : bad(reader, reader->offset, "the log goes on after its end");
+    }
+    if ((size_t)got < sizeof(bytes)) {
+        /* What remains of a block, and nothing else. */
+        if (memcmp(bytes, LOG_BLOCK_MAGIC, MIN((size_t)got, strlen(LOG_BLOCK_MAGIC))) != 0) {
+            return bad(reader, reader->offset, "no block begins here");
+        }
+        return end(reader, true);
+    }
+    reader->block_offset = reader->offset;
+    wrong = log_block_header_get(&reader->block, bytes);
+    if (!wrong && reader->block.flags & LOG_BLOCK_DROPPED) {
+        wrong = "a block that stands for dropped ones is not the first";
+    }
+    if (!wrong) {
+        wrong = check_place(reader);
+    }
+    if (wrong) {
+        return bad(reader, reader->block_offset, "%s", wrong);
+    }
+    reader->stored = g_realloc(reader->stored, MAX(reader->block.stored_size, 1));
+    got = read_file(reader, reader->stored, reader->block.stored_size);
+    if (got < 0) {
+        return LOG_READER_BAD;
+    }
+    if ((size_t)got < reader->block.stored_size) {
+        return end(reader, true);
+    }
+    reader->offset += sizeof(bytes) + got;
+    reader->totals.stored_bytes += sizeof(bytes) + got;
+    reader->n_blocks++;
+    return unpack_block(reader);
+}
+
+/* The fields after kind and position; what is wrong, or NULL. */
+static const char *decode_fields(LogReader *reader, LogEvent *event)
+{
+    const LogEventInfo *info = &reader->table[event->kind];
+    LogCursor *cursor = &reader->cursor;
+
+    if (event->kind == LOG_EVENT_WAIT) {
+        uint64_t source = log_get_u64(cursor);
+
+        if (source > reader->n_vcpus) {
+            return "a wait for a stream that no vCPU has";
+        }
+        reader->waited[source] += log_get_s64(cursor);
+        event->value[0] = source;
+        event->value[1] = reader->waited[source];
+    } else {
+        for (unsigned i = 0; i < info->n_values; i++) {
+            event->value[i] = log_get_u64(cursor);
+        }
+    }
+    if (info->has_bytes) {
+        uint64_t n = log_get_u64(cursor);
+
+        if (n > LOG_EVENT_MAX_BYTES) {
+            return "an event has too many bytes";
+        }
+        event->bytes = log_get_bytes(cursor, n);
+        event->n_bytes = n;
+    }
+    return cursor->error;
+}
+
+static LogReaderResult decode_event(LogReader *reader, LogEvent *event)
+{
+    LogCursor *cursor = &reader->cursor;
+    size_t at = log_cursor_offset(cursor);
+    uint64_t kind = log_get_u64(cursor);
+    uint64_t steps = log_get_u64(cursor);
+    const char *wrong = cursor->error;
+
+    if (!wrong && kind >= LOG_EVENT_KINDS) {
+        return bad_event(reader, at, "unknown kind of event %" G_GUINT64_FORMAT, kind);
+    }
+    if (!wrong && reader->table[kind].substream != reader->substream) {
+        return bad_event(reader, at, "%s events do not belong in this log",
+                         reader->table[kind].name);
+    }
+    if (!wrong && steps > UINT64_MAX - reader->position) {
+        return bad_event(reader, at, "the position is larger than 64 bits");
+    }
+    if (!wrong) {
+        *event = (LogEvent) { .kind = kind, .position = reader->position + steps };
+        wrong = decode_fields(reader, event);
+    }
+    if (!wrong) {
+        reader->position = event->position;
+        reader->events_left--;
+        /* Now, and not later, so that a block that lies is not believed. */
+        if (log_cursor_at_end(cursor) ? reader->events_left > 0 : reader->events_left == 0) {
+            wrong = "the block has another number of events than its header says";
+        } else if (reader->events_left == 0 && reader->position != reader->block.end) {
+            wrong = "the block ends at another position than its header says";
+        }
+    }
+    if (wrong) {
+        return bad_event(reader, at, "%s", wrong);
+    }
+    if (reader->events_left == 0) {
+        reader->totals.good_bytes = reader->offset;
+    }
+    reader->totals.events++;
+    reader->totals.last = reader->position;
+    reader->totals.raw_bytes += log_cursor_offset(cursor) - at;
+    reader->totals.account_bytes[reader->table[kind].account] += log_cursor_offset(cursor) - at;
+    return LOG_READER_EVENT;
+}
+
+LogReaderResult log_reader_next(LogReader *reader, LogEvent *event, GError **error)
+{
+    LogReaderResult result = reader->error ? LOG_READER_BAD :
+                             reader->ended ? LOG_READER_END : LOG_READER_EVENT;
+
+    while (result == LOG_READER_EVENT && reader->events_left == 0) {
+        result = next_block(reader);
+    }
+    if (result == LOG_READER_EVENT) {
+        result = decode_event(reader, event);
+    }
+    if (result == LOG_READER_BAD) {
+        g_propagate_error(error, g_error_copy(reader->error));
+    }
+    return result;
+}
+
+bool log_reader_dropped(const LogReader *reader, Position *reached)
+{
+    *reached = reader->reached;
+    return reader->dropped;
+}
+
+const char *log_reader_path(const LogReader *reader)
+{
+    return reader->file->path;
+}
+
+uint64_t log_reader_block(const LogReader *reader)
+{
+    return reader->block_offset;
+}
+
+bool log_reader_at_block_end(const LogReader *reader)
+{
+    return reader->events_left == 0;
+}
+
+const LogTotals *log_reader_totals(const LogReader *reader)
+{
+    return &reader->totals;
+}
+
+/* Opens a log whose number of vCPUs and place are not known yet. */
+static bool open_file(LogReader *reader, LogFileHeader *header)
+{
+    uint8_t bytes[LOG_FILE_HEADER_BYTES];
+    struct stat status;
+    const char *wrong;
+    ssize_t got;
+
+    /* Not blocking, in case that it is a pipe. */
+    reader->file->fd = open(reader->file->path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    if (reader->file->fd < 0 || fstat(reader->file->fd, &status) < 0) {
+        int failure = errno;
+
+        g_set_error(&reader->error, G_FILE_ERROR, g_file_error_from_errno(failure),
+                    "cannot open %s: %s", reader->file->path, g_strerror(failure));
+        return false;
+    }
+    if (!S_ISREG(status.st_mode)) {
+        bad(reader, 0, "this is not a regular file");
+        return false;
+    }
+    got = read_file(reader, bytes, sizeof(bytes));
+    if (got < 0) {
+        return false;
+    }
+    if ((size_t)got < sizeof(bytes)) {
+        bad(reader, got, "the file ends inside its header");
+        return false;
+    }
+    wrong = log_file_header_get(header, bytes);
+    if (wrong) {
+        bad(reader, 0, "%s", wrong);
+        return false;
+    }
+    if (header->version != LOG_VERSION) {
+        g_set_error(&reader->error, LOG_READER_ERROR, LOG_READER_ERROR_VERSION,
+                    "%s has log format %u; this reprise reads format %u",
+                    reader->file->path, header->version, LOG_VERSION);
+        return false;
+    }
+    if (header->incompatible & ~(uint32_t)LOG_FILE_INCOMPATIBLE) {
+        g_set_error(&reader->error, LOG_READER_ERROR, LOG_READER_ERROR_VERSION,
+                    "%s needs features 0x%x that this reprise does not have", reader->file->path,
+                    header->incompatible & ~(uint32_t)LOG_FILE_INCOMPATIBLE);
+        return false;
+    }
+    reader->offset = reader->totals.stored_bytes = reader->totals.good_bytes = sizeof(bytes);
+    return true;
+}
+
+static LogReader *reader_new(const char *directory, const char *name)
+{
+    LogReader *reader = g_new0(LogReader, 1);
+
+    reader->file = g_atomic_rc_box_new0(LogFile);
+    reader->file->path = g_build_filename(directory, name, NULL);
+    reader->file->fd = -1;
+    reader->table = log_event_table();
+    return reader;
+}
+
+static bool seek(LogReader *reader, uint64_t offset)
+{
+    if (offset > G_MAXINT64) {
+        bad(reader, offset, "there is no such byte");
+        return false;
+    }
+    reader->offset = reader->at = offset;
+    return true;
+}
+
+/* If the first block says so, go to the one after. */
+static bool skip_dropped(LogReader *reader)
+{
+    uint8_t bytes[LOG_DROPPED_BLOCK_BYTES];
+    uint8_t *payload = bytes + LOG_BLOCK_HEADER_BYTES;
+    ssize_t got = read_file(reader, bytes, sizeof(bytes));
+    LogBlockHeader header;
+    LogDropped dropped;
+
+    if (got < 0) {
+        return false;
+    }
+    if ((size_t)got < sizeof(bytes) || log_block_header_get(&header, bytes) ||
+        !(header.flags & LOG_BLOCK_DROPPED)) {
+        return seek(reader, LOG_FILE_HEADER_BYTES);     /* as any other, good or bad */
+    }
+    if (header.stream != reader->stream || header.substream != reader->substream ||
+        crc32c(0, payload, LOG_DROPPED_BYTES) != header.payload_crc) {
+        bad(reader, LOG_FILE_HEADER_BYTES, "the block that stands for dropped ones is wrong");
+        return false;
+    }
+    log_dropped_get(&dropped, payload);
+    reader->dropped = true;
+    reader->reached = dropped.reached;
+    reader->n_blocks = header.sequence;
+    reader->position = header.end;
+    reader->totals.stored_bytes += sizeof(bytes);
+    return seek(reader, dropped.offset);
+}
+
+LogReader *log_reader_open(const char *directory, unsigned n_vcpus, unsigned stream,
+                           LogSubstream substream, GError **error)
+{
+    g_autofree char *name = log_file_name(n_vcpus, stream, substream);
+    g_autoptr(LogReader) reader = reader_new(directory, name);
+    LogFileHeader header;
+
+    if (open_file(reader, &header) &&
+        (header.n_vcpus != n_vcpus || header.stream != stream || header.substream != substream)) {
+        bad(reader, 0, "this is log %u.%s of %u vCPUs, expected %u.%s of %u",
+            header.stream, log_substream_name(header.substream), header.n_vcpus,
+            stream, log_substream_name(substream), n_vcpus);
+    }
+    reader->n_vcpus = n_vcpus;
+    reader->stream = stream;
+    reader->substream = substream;
+    if (reader->error || !skip_dropped(reader)) {
+        g_propagate_error(error, g_error_copy(reader->error));
+        return NULL;
+    }
+    return g_steal_pointer(&reader);
+}
+
+LogReader *log_reader_open_at(const char *directory, unsigned n_vcpus, unsigned stream,
+                              LogSubstream substream, const LogPlace *place, GError **error)
+{
+    g_autoptr(LogReader) reader = log_reader_open(directory, n_vcpus, stream, substream, error);
+
+    if (!reader) {
+        return NULL;
+    }
+    if (!seek(reader, place->offset)) {
+        g_propagate_error(error, g_error_copy(reader->error));
+        return NULL;
+    }
+    reader->n_blocks = place->block;
+    reader->position = place->start;
+    return g_steal_pointer(&reader);
+}
+
+unsigned log_directory_n_vcpus(const char *directory, GError **error)
+{
+    g_autofree char *name = log_file_name(1, 0, LOG_ORDER);
+    g_autoptr(LogReader) reader = reader_new(directory, name);
+    LogFileHeader header;
+
+    if (!open_file(reader, &header)) {
+        g_propagate_error(error, g_error_copy(reader->error));
+        return 0;
+    }
+    return header.n_vcpus;
+}
+
+LogReader *log_reader_copy(const LogReader *reader, LogEvent *last)
+{
+    bool is_packed = reader->block.flags & LOG_BLOCK_LZ4;
+    LogReader *copy = g_memdup2(reader, sizeof(*reader));
+
+    copy->file = g_atomic_rc_box_acquire(reader->file);
+    copy->error = reader->error ? g_error_copy(reader->error) : NULL;
+    copy->stored = copy->raw = NULL;
+    if (reader->cursor.start) {
+        size_t size = reader->cursor.end - reader->cursor.start;
+        uint8_t *events = g_memdup2(reader->cursor.start, size);
+
+        *(is_packed ? &copy->raw : &copy->stored) = events;
+        copy->cursor.start = events;
+        copy->cursor.next = events + (reader->cursor.next - reader->cursor.start);
+        copy->cursor.end = events + size;
+        if (last->bytes) {
+            last->bytes = events + (last->bytes - reader->cursor.start);
+        }
+    }
+    return copy;
+}
+
+size_t log_reader_size(const LogReader *reader)
+{
+    return sizeof(*reader) + (reader->cursor.end - reader->cursor.start);
+}
+
+bool log_file_being_written(int fd)
+{
+    bool is_leased = fcntl(fd, F_SETLEASE, F_RDLCK) == 0;
+
+    if (is_leased) {
+        fcntl(fd, F_SETLEASE, F_UNLCK);
+    }
+    return !is_leased && errno == EAGAIN;
+}
+
+bool log_reader_being_written(const LogReader *reader)
+{
+    return log_file_being_written(reader->file->fd);
+}
+
+static void close_file(gpointer data)
+{
+    LogFile *file = data;
+
+    if (file->fd >= 0) {
+        close(file->fd);
+    }
+    g_free(file->path);
+}
+
+void log_reader_free(LogReader *reader)
+{
+    if (reader) {
+        g_atomic_rc_box_release_full(reader->file, close_file);
+        g_clear_error(&reader->error);
+        g_free(reader->stored);
+        g_free(reader->raw);
+        g_free(reader);
+    }
+}

@@ -1,0 +1,428 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The logs of a recording, from events to blocks; log-output.c takes it from
+ * there.  docs/log-format.md, "Events", says how an event becomes bytes.
+ *
+ * Rules:
+ *  - log_event() neither blocks nor takes a lock: it is called in the middle of
+ *    instructions, with anything held.  A block that is full is closed and kept
+ *    until the next boundary.
+ *  - An order block is never handed over without all data that was appended
+ *    before it, and after them.  So, however the recording ends, the data log
+ *    reaches at least as far as the order log: replay need only look at the
+ *    order logs to find how far it can go (docs/log-format.md, "Cut off").
+ *  - A block can be decoded by itself: differences start anew in each.
+ */
+#include <pthread.h>
+#include <string.h>
+
+#include "recording/log-buffer.h"
+#include "recording/log-output.h"
+#include "recording/log-writer.h"
+
+/* One log of a stream. */
+typedef struct Log {
+    LogBuffer *events;          /* of the open block */
+    uint32_t n_events;          /* in the open block */
+    Position start;             /* of the open block */
+    Position position;          /* of the last event */
+    uint64_t sequence;          /* of the open block */
+    GQueue closed;              /* LogBlocks to hand over */
+} Log;
+
+struct LogStream {
+    LogWriter *writer;
+    unsigned index;
+    const LogEventInfo *table;
+    unsigned tick;              /* of the last time that all was handed over */
+    bool resting;               /* written by the owner, under the lock */
+    Position reached;           /* when it went to rest */
+    Log log[LOG_SUBSTREAMS];
+    uint64_t accounts[LOG_ACCOUNTS];    /* atomic */
+    /* Held by the owner only to start and end a rest; by others during one. */
+    pthread_mutex_t rest_lock;
+    unsigned n_streams;
+    uint64_t waited[];          /* per stream: steps of the open block's last WAIT */
+};
+
+struct LogWriter {
+    unsigned n_streams;
+    LogOutput *output;
+    LogStream **streams;
+    bool finished;
+};
+
+static LogStream *stream_new(LogWriter *writer, unsigned index)
+{
+    LogStream *stream = g_malloc0(sizeof(*stream) +
+                                  writer->n_streams * sizeof(stream->waited[0]));
+
+    stream->writer = writer;
+    stream->index = index;
+    stream->n_streams = writer->n_streams;
+    stream->table = log_event_table();
+    for (int i = 0; i < LOG_SUBSTREAMS; i++) {
+        stream->log[i].events = log_buffer_new();
+        g_queue_init(&stream->log[i].closed);
+    }
+    pthread_mutex_init(&stream->rest_lock, NULL);
+    return stream;
+}
+
+static void stream_free(LogStream *stream)
+{
+    for (int i = 0; i < LOG_SUBSTREAMS; i++) {
+        log_buffer_free(stream->log[i].events);
+        g_queue_clear_full(&stream->log[i].closed, (GDestroyNotify)log_block_free);
+    }
+    pthread_mutex_destroy(&stream->rest_lock);
+    g_free(stream);
+}
+
+/* Ends the open block and begins the next. */
+static void close_block(LogStream *stream, LogSubstream substream, unsigned flags)
+{
+    Log *log = &stream->log[substream];
+    LogBlockHeader header = {
+        .stream = stream->index,
+        .substream = substream,
+        .flags = flags,
+        .sequence = log->sequence++,
+        .start = log->start,
+        .end = log->position,
+        .n_events = log->n_events,
+    };
+
+    g_queue_push_tail(&log->closed, log_block_new(&header, log->events));
+    log->events = log_buffer_new();
+    log->n_events = 0;
+    log->start = log->position;
+    if (substream == LOG_ORDER) {
+        memset(stream->waited, 0, stream->n_streams * sizeof(stream->waited[0]));
+    }
+}
+
+static void close_if_any(LogStream *stream, LogSubstream substream)
+{
+    if (stream->log[substream].n_events > 0) {
+        close_block(stream, substream, 0);
+    }
+}
+
+/* All closed blocks to the output: data first, see the rule above. */
+static void hand_over(LogStream *stream, bool wait)
+{
+    GQueue blocks = G_QUEUE_INIT;
+    LogBlock *block;
+
+    if (!g_queue_is_empty(&stream->log[LOG_ORDER].closed)) {
+        close_if_any(stream, LOG_DATA);
+    }
+    for (int i = LOG_SUBSTREAMS - 1; i >= 0; i--) {
+        while ((block = g_queue_pop_head(&stream->log[i].closed))) {
+            g_queue_push_tail(&blocks, block);
+        }
+    }
+    if (!g_queue_is_empty(&blocks)) {
+        log_output_push(stream->writer->output, &blocks, wait);
+    }
+}
+
+G_STATIC_ASSERT(LOG_ORDER < LOG_DATA);
+
+static inline const LogEventInfo *event_info(const LogStream *stream, LogEventKind kind)
+{
+    g_assert(kind < LOG_EVENT_KINDS);
+    return &stream->table[kind];
+}
+
+/* The part that all events share.  Returns the log to which the rest goes. */
+static inline Log *begin_event(LogStream *stream, LogEventKind kind, Position position)
+{
+    LogSubstream substream = stream->table[kind].substream;
+    Log *log = &stream->log[substream];
+
+    g_assert(log_file_exists(stream->n_streams - 1, stream->index, substream));
+    g_assert(position >= log->position);
+    log_put_u64(log->events, kind);
+    log_put_u64(log->events, position - log->position);
+    log->position = position;
+    log->n_events++;
+    return log;
+}
+
+static inline void end_event(LogStream *stream, Log *log, LogEventKind kind, size_t before)
+{
+    const LogEventInfo *info = &stream->table[kind];
+    uint64_t *account = &stream->accounts[info->account];
+
+    /* Only the owner writes it, so that no atomic addition is needed. */
+    __atomic_store_n(account, *account + (log->events->used - before), __ATOMIC_RELAXED);
+    if (log->events->used >= LOG_BLOCK_TARGET) {
+        close_block(stream, info->substream, 0);
+    }
+}
+
+void log_event(LogStream *stream, LogEventKind kind, Position position, ...)
+{
+    const LogEventInfo *info = event_info(stream, kind);
+    size_t before = stream->log[info->substream].events->used;
+    Log *log = begin_event(stream, kind, position);
+    va_list values;
+
+    g_assert(!stream->resting && !info->has_bytes);
+    va_start(values, position);
+    if (kind == LOG_EVENT_WAIT) {
+        uint64_t source = va_arg(values, uint64_t);
+        uint64_t steps = va_arg(values, uint64_t);
+
+        /* Mostly a little more than the last time: a small difference. */
+        g_assert(source < stream->n_streams);
+        log_put_u64(log->events, source);
+        log_put_s64(log->events, steps - stream->waited[source]);
+        stream->waited[source] = steps;
+    } else {
+        for (unsigned i = 0; i < info->n_values; i++) {
+            log_put_u64(log->events, va_arg(values, uint64_t));
+        }
+    }
+    va_end(values);
+    end_event(stream, log, kind, before);
+}
+
+void log_event_bytes(LogStream *stream, LogEventKind kind, Position position,
+                     uint64_t value, const void *bytes, size_t n)
+{
+    const LogEventInfo *info = event_info(stream, kind);
+    size_t before = stream->log[info->substream].events->used;
+    Log *log = begin_event(stream, kind, position);
+
+    g_assert(!stream->resting && info->has_bytes && info->n_values == 1 && n <= LOG_EVENT_MAX_BYTES);
+    log_put_u64(log->events, value);
+    log_put_u64(log->events, n);
+    log_put_bytes(log->events, bytes, n);
+    end_event(stream, log, kind, before);
+}
+
+bool log_stream_boundary(LogStream *stream)
+{
+    LogOutput *output = stream->writer->output;
+    unsigned tick = log_output_tick(output);
+
+    /* A slow stream must not keep events for long: the process may be killed. */
+    if (tick != stream->tick) {
+        stream->tick = tick;
+        close_if_any(stream, LOG_DATA);
+        close_if_any(stream, LOG_ORDER);
+    }
+    if (!g_queue_is_empty(&stream->log[LOG_DATA].closed) ||
+        !g_queue_is_empty(&stream->log[LOG_ORDER].closed)) {
+        hand_over(stream, true);
+    }
+    return log_output_ok(output);
+}
+
+void log_stream_rest(LogStream *stream, Position reached)
+{
+    pthread_mutex_lock(&stream->rest_lock);
+    g_assert(!stream->resting);
+    stream->resting = true;
+    stream->reached = reached;
+    pthread_mutex_unlock(&stream->rest_lock);
+}
+
+void log_stream_resume(LogStream *stream)
+{
+    pthread_mutex_lock(&stream->rest_lock);
+    g_assert(stream->resting);
+    stream->resting = false;
+    pthread_mutex_unlock(&stream->rest_lock);
+}
+
+/* Its owner rests, and the lock is held. */
+static void mark_position(LogStream *stream)
+{
+    Log *log = &stream->log[LOG_ORDER];
+
+    if (stream->reached > log->position) {
+        size_t before = log->events->used;
+
+        begin_event(stream, LOG_EVENT_MARK, stream->reached);
+        end_event(stream, log, LOG_EVENT_MARK, before);
+    }
+}
+
+/* Its owner rests, and the lock is held. */
+static void close_all(LogStream *stream)
+{
+    mark_position(stream);
+    close_if_any(stream, LOG_DATA);
+    close_if_any(stream, LOG_ORDER);
+    hand_over(stream, false);
+}
+
+/* In the output's thread, five times a second. */
+static void empty_resting_streams(void *opaque)
+{
+    LogWriter *writer = opaque;
+
+    for (unsigned i = 0; i < writer->n_streams; i++) {
+        LogStream *stream = writer->streams[i];
+
+        pthread_mutex_lock(&stream->rest_lock);
+        if (stream->resting) {
+            close_all(stream);
+        }
+        pthread_mutex_unlock(&stream->rest_lock);
+    }
+}
+
+LogPlaces *log_writer_places(LogWriter *writer)
+{
+    unsigned n = writer->n_streams * LOG_SUBSTREAMS;
+    LogPlaces *places = g_malloc0(sizeof(*places) + n * sizeof(places->place[0]));
+
+    places->n_streams = writer->n_streams;
+    for (unsigned i = 0; i < writer->n_streams; i++) {
+        LogStream *stream = writer->streams[i];
+
+        pthread_mutex_lock(&stream->rest_lock);
+        g_assert(stream->resting);
+        close_all(stream);
+        for (int j = 0; j < LOG_SUBSTREAMS; j++) {
+            log_place_of(places, i, j)->block = stream->log[j].sequence;
+            log_place_of(places, i, j)->start = stream->log[j].start;
+        }
+        pthread_mutex_unlock(&stream->rest_lock);
+    }
+    places->mark = log_output_mark(writer->output, writer->n_streams);
+    return places;
+}
+
+bool log_places_wait(LogPlaces *places, GError **error)
+{
+    if (!log_mark_wait(places->mark, error)) {
+        return false;
+    }
+    for (unsigned i = 0; i < places->n_streams * LOG_SUBSTREAMS; i++) {
+        places->place[i].offset = places->mark->size[i];
+    }
+    return true;
+}
+
+void log_writer_drop(LogWriter *writer, LogPlaces *places, const Position *reached)
+{
+    unsigned n = places->n_streams * LOG_SUBSTREAMS;
+    LogDrop *drop = g_malloc0(sizeof(*drop) + n * sizeof(drop->log[0]));
+
+    drop->n_streams = places->n_streams;
+    for (unsigned i = 0; i < n; i++) {
+        drop->log[i].sequence = places->place[i].block;
+        drop->log[i].start = places->place[i].start;
+        drop->log[i].dropped.offset = places->place[i].offset;
+        drop->log[i].dropped.reached = reached[i / LOG_SUBSTREAMS];
+    }
+    log_output_drop(writer->output, drop);
+}
+
+bool log_writer_can_drop(LogWriter *writer, GError **error)
+{
+    return log_output_can_drop(writer->output, error);
+}
+
+void log_places_free(LogPlaces *places)
+{
+    if (places) {
+        log_mark_free(places->mark);
+        g_free(places);
+    }
+}
+
+LogWriter *log_writer_new(const char *directory, unsigned n_vcpus, GError **error)
+{
+    g_autoptr(LogWriter) writer = g_new0(LogWriter, 1);
+
+    g_assert(n_vcpus > 0 && n_vcpus <= RECORDER_MAX_VCPUS);
+    writer->output = log_output_new(directory, n_vcpus, empty_resting_streams, writer, error);
+    if (!writer->output) {
+        return NULL;
+    }
+    writer->n_streams = n_vcpus + 1;
+    writer->streams = g_new(LogStream *, writer->n_streams);
+    for (unsigned i = 0; i < writer->n_streams; i++) {
+        writer->streams[i] = stream_new(writer, i);
+    }
+    /* The thread looks at all streams. */
+    if (!log_output_start(writer->output, error)) {
+        return NULL;
+    }
+    return g_steal_pointer(&writer);
+}
+
+LogStream *log_writer_stream(LogWriter *writer, unsigned stream)
+{
+    g_assert(stream < writer->n_streams);
+    return writer->streams[stream];
+}
+
+void log_writer_accounts(LogWriter *writer, uint64_t bytes[LOG_ACCOUNTS])
+{
+    memset(bytes, 0, LOG_ACCOUNTS * sizeof(bytes[0]));
+    for (unsigned i = 0; i < writer->n_streams; i++) {
+        for (int account = 0; account < LOG_ACCOUNTS; account++) {
+            bytes[account] += __atomic_load_n(&writer->streams[i]->accounts[account],
+                                              __ATOMIC_RELAXED);
+        }
+    }
+}
+
+uint64_t log_writer_written(LogWriter *writer)
+{
+    return log_output_written(writer->output);
+}
+
+uint64_t log_writer_stored(LogWriter *writer)
+{
+    return log_output_stored(writer->output);
+}
+
+bool log_writer_check(LogWriter *writer, GError **error)
+{
+    return log_output_check(writer->output, error);
+}
+
+bool log_writer_ok(LogWriter *writer)
+{
+    return log_output_ok(writer->output);
+}
+
+bool log_writer_finish(LogWriter *writer, GError **error)
+{
+    for (unsigned i = 0; i < writer->n_streams && !writer->finished; i++) {
+        LogStream *stream = writer->streams[i];
+
+        pthread_mutex_lock(&stream->rest_lock);
+        for (int j = 0; j < LOG_SUBSTREAMS; j++) {
+            if (log_file_exists(writer->n_streams - 1, i, j)) {
+                close_block(stream, j, LOG_BLOCK_LAST);
+            }
+        }
+        hand_over(stream, false);
+        pthread_mutex_unlock(&stream->rest_lock);
+    }
+    writer->finished = true;
+    return log_output_finish(writer->output, error);
+}
+
+void log_writer_free(LogWriter *writer)
+{
+    if (!writer) {
+        return;
+    }
+    log_output_free(writer->output);
+    for (unsigned i = 0; i < writer->n_streams; i++) {
+        stream_free(writer->streams[i]);
+    }
+    g_free(writer->streams);
+    g_free(writer);
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * What the files of the manifest share: manifest.c (in memory, saving),
+ * manifest-load.c, manifest-check.c.
+ */
+#ifndef RECORDER_MANIFEST_INTERNAL_H
+#define RECORDER_MANIFEST_INTERNAL_H
+
+#include "recording/manifest.h"
+
+/*
+ * The text keys, in one table for loading, saving, checking and freeing.
+ * Words become part of a QEMU command line in replay: no spaces, no quotes, and no '/', so that a
+ * hostile recording cannot name a file of the host.
+ */
+typedef enum TextKind {
+    TEXT_WORD,              /* letters, digits and ._=,+- */
+    TEXT_LINE,              /* anything printable */
+} TextKind;
+
+typedef struct TextKey {
+    const char *group;
+    const char *key;
+    size_t offset;
+    TextKind kind;
+    bool needed;            /* must not be empty */
+} TextKey;
+
+extern const TextKey manifest_text_keys[];
+extern const size_t manifest_n_text_keys;
+
+static inline char **text_of(const Manifest *manifest, const TextKey *key)
+{
+    return (char **)((uintptr_t)manifest + key->offset);
+}
+
+/* NULL is "": a caller that has nothing to say leaves a field alone. */
+static inline const char *text_or_empty(const char *text)
+{
+    return text ? text : "";
+}
+
+/*
+ * Is the manifest sound?  Loading ends with it, since a recording may come from
+ * anybody; saving begins with it, so that nothing is saved that could not be
+ * loaded.
+ */
+bool manifest_valid(const Manifest *manifest, GError **error);
+
+/*
+ * Its last line, over all bytes before that line.  Digits are 0-9a-f, so that
+ * no bit of the line can be changed unnoticed either.
+ */
+#define MANIFEST_SUM_KEY    "crc32c="
+#define MANIFEST_SUM_DIGITS 8
+#define MANIFEST_SUM_LINE   (sizeof(MANIFEST_SUM_KEY) - 1 + MANIFEST_SUM_DIGITS + 1)
+/* Manifests of earlier versions have none. */
+#define MANIFEST_SUM_SINCE  3
+
+/* Sets @error to "bad manifest: ..." and returns false. */
+G_GNUC_PRINTF(2, 3)
+bool manifest_invalid(GError **error, const char *format, ...);
+
+/* A value of the file, fit for one line of a message. */
+char *manifest_quote(const char *text);
+
+/* Sets @error to "cannot VERB PATH: ..." from errno, and returns false. */
+bool manifest_io_error(GError **error, const char *verb, const char *path);
+
+#endif

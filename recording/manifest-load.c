@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Loading the manifest of a recording (docs/log-format.md, "Manifest"), which
+ * may be damaged or hostile.
+ *
+ * Unknown keys and sections are ignored: that is how compatible things are
+ * added.  When a reader must understand an addition, a key in [required] says so.
+ */
+#include "recording/manifest-internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/crc32c.h"
+#include "recording/log-format.h"
+
+static bool foreign(GError **error, const char *path, const char *why)
+{
+    g_set_error(error, MANIFEST_ERROR, MANIFEST_ERROR_FOREIGN,
+                "%s is not the manifest of a recording: %s", path, why);
+    return false;
+}
+
+static bool read_some(int fd, const char *path, GString *text, GError **error)
+{
+    struct stat st;
+
+    if (fstat(fd, &st) < 0) {
+        return manifest_io_error(error, "read", path);
+    }
+    if (!S_ISREG(st.st_mode)) {
+        return foreign(error, path, "not a regular file");
+    }
+    for (;;) {
+        char piece[4096];
+        ssize_t n = read(fd, piece, sizeof(piece));
+
+        if (n < 0 && errno != EINTR) {
+            return manifest_io_error(error, "read", path);
+        }
+        if (n == 0) {
+            return true;
+        }
+        g_string_append_len(text, piece, MAX(n, 0));
+        if (text->len > MANIFEST_MAX_BYTES) {
+            return foreign(error, path, "too large");
+        }
+    }
+}
+
+typedef enum Sum {
+    SUM_MISSING,
+    SUM_RIGHT,
+    SUM_WRONG,
+} Sum;
+
+static Sum check_sum(const GString *text)
+{
+    g_autofree char *right = NULL;
+    const char *line;
+
+    if (text->len <= MANIFEST_SUM_LINE) {
+        return SUM_MISSING;
+    }
+    line = text->str + text->len - MANIFEST_SUM_LINE;
+    if (!g_str_has_prefix(line, MANIFEST_SUM_KEY) || line[-1] != '\n') {
+        return SUM_MISSING;
+    }
+    right = g_strdup_printf(MANIFEST_SUM_KEY "%0*x\n", MANIFEST_SUM_DIGITS,
+                            crc32c(0, text->str, line - text->str));
+    return g_str_equal(line, right) ? SUM_RIGHT : SUM_WRONG;
+}
+
+/* The bytes of the manifest, as a key file. */
+static GKeyFile *read_keys(const char *directory, Sum *sum, GError **error)
+{
+    g_autofree char *path = g_build_filename(directory, MANIFEST_FILE, NULL);
+    g_autoptr(GString) text = g_string_new(NULL);
+    g_autoptr(GKeyFile) keys = g_key_file_new();
+    /* Not to hang when somebody left a FIFO there. */
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    bool ok;
+
+    if (fd < 0) {
+        if (errno == ENOENT && g_file_test(directory, G_FILE_TEST_IS_DIR)) {
+            g_set_error(error, MANIFEST_ERROR, MANIFEST_ERROR_FOREIGN,
+                        "%s is not a recording: it has no manifest", directory);
+        } else {
+            manifest_io_error(error, "open", path);
+        }
+        return NULL;
+    }
+    ok = read_some(fd, path, text, error);
+    close(fd);
+    if (!ok) {
+        return NULL;
+    }
+    /* Before all else: no other message about a damaged file would be true. */
+    *sum = check_sum(text);
+    if (*sum == SUM_WRONG) {
+        g_set_error(error, MANIFEST_ERROR, MANIFEST_ERROR_INVALID,
+                    "%s: wrong checksum: it is damaged, or was changed by hand", path);
+        return NULL;
+    }
+    /* glib's own message would quote whatever is in the file. */
+    if (!g_utf8_validate(text->str, text->len, NULL) ||
+        !g_key_file_load_from_data(keys, text->str, text->len, G_KEY_FILE_NONE, NULL)) {
+        foreign(error, path, "not sections of KEY=VALUE lines");
+        return NULL;
+    }
+    if (!g_key_file_has_key(keys, "reprise", "log-version", NULL)) {
+        foreign(error, path, "no log-version in [reprise]");
+        return NULL;
+    }
+    return g_steal_pointer(&keys);
+}
+
+static char *get_text(GKeyFile *keys, const char *group, const char *key, GError **error)
+{
+    char *text = g_key_file_get_string(keys, group, key, NULL);
+
+    if (!text) {
+        manifest_invalid(error, "no usable %s in [%s]", key, group);
+    }
+    return text;
+}
+
+static bool parse_number(const char *text, unsigned base, uint64_t max, uint64_t *value)
+{
+    guint64 parsed;
+
+    if (!g_ascii_string_to_unsigned(text, base, 0, max, &parsed, NULL)) {
+        return false;
+    }
+    *value = parsed;
+    return true;
+}
+
+static bool get_number(GKeyFile *keys, const char *group, const char *key, uint64_t max,
+                       uint64_t *value, GError **error)
+{
+    g_autofree char *text = get_text(keys, group, key, error);
+    bool hex = text && g_str_has_prefix(text, "0x");
+
+    if (!text) {
+        return false;
+    }
+    if (!parse_number(text + (hex ? 2 : 0), hex ? 16 : 10, max, value)) {
+        g_autofree char *shown = manifest_quote(text);
+        return manifest_invalid(error, "[%s] %s is %s, must be a number up to %" PRIu64,
+                                group, key, shown, max);
+    }
+    return true;
+}
+
+/* One number per vCPU. */
+static bool get_numbers(GKeyFile *keys, const char *group, const char *key, unsigned base,
+                        uint64_t *values, unsigned n, GError **error)
+{
+    g_autofree char *text = get_text(keys, group, key, error);
+    g_auto(GStrv) items = NULL;
+
+    if (!text) {
+        return false;
+    }
+    items = g_strsplit(text, ",", n + 1);
+    if (g_strv_length(items) != n) {
+        return manifest_invalid(error, "[%s] %s must have %u numbers, one per vCPU",
+                                group, key, n);
+    }
+    for (unsigned i = 0; i < n; i++) {
+        if (!parse_number(items[i], base, UINT64_MAX, &values[i])) {
+            g_autofree char *shown = manifest_quote(items[i]);
+            return manifest_invalid(error, "[%s] %s: %s is not a number", group, key, shown);
+        }
+    }
+    return true;
+}
+
+static bool get_bool(GKeyFile *keys, const char *group, const char *key, bool *value,
+                     GError **error)
+{
+    g_autofree char *text = get_text(keys, group, key, error);
+
+    if (!text) {
+        return false;
+    }
+    *value = g_str_equal(text, "true");
+    if (!*value && !g_str_equal(text, "false")) {
+        g_autofree char *shown = manifest_quote(text);
+        return manifest_invalid(error, "[%s] %s is %s, must be true or false",
+                                group, key, shown);
+    }
+    return true;
+}
+
+/* Is all that the recording needs known here? */
+static bool understood(GKeyFile *keys, uint64_t log_version, GError **error)
+{
+    g_auto(GStrv) features = g_key_file_get_keys(keys, "required", NULL, NULL);
+
+    if (log_version > LOG_VERSION) {
+        g_set_error(error, MANIFEST_ERROR, MANIFEST_ERROR_VERSION,
+                    "the recording has log format %" PRIu64 ", this reprise knows up to %d",
+                    log_version, LOG_VERSION);
+        return false;
+    }
+    if (features && features[0]) {      /* none is known so far */
+        g_autofree char *shown = manifest_quote(features[0]);
+        g_set_error(error, MANIFEST_ERROR, MANIFEST_ERROR_VERSION,
+                    "the recording needs %s, which this reprise does not know", shown);
+        return false;
+    }
+    return true;
+}
+
+static Point *get_point(GKeyFile *keys, const char *key, unsigned n_vcpus, GError **error)
+{
+    g_autofree char *text = get_text(keys, "end", key, error);
+    Point *point = text ? point_parse(text, n_vcpus, NULL) : NULL;
+
+    if (text && !point) {
+        g_autofree char *shown = manifest_quote(text);
+
+        manifest_invalid(error, "[end] %s is %s, not a point of %u vCPUs", key, shown, n_vcpus);
+    }
+    return point;
+}
+
+static bool has_point(GKeyFile *keys, const char *key, const Manifest *manifest)
+{
+    /* Without vCPUs there is no point; manifest_valid() refuses that. */
+    return g_key_file_has_key(keys, "end", key, NULL) && manifest->n_vcpus > 0;
+}
+
+static bool load_end(Manifest *manifest, GKeyFile *keys, GError **error)
+{
+    g_autofree char *seconds = NULL;
+    char *rest;
+
+    if (!get_bool(keys, "end", "complete", &manifest->complete, error)) {
+        return false;
+    }
+    if (has_point(keys, "cut", manifest) &&
+        !(manifest->cut = get_point(keys, "cut", manifest->n_vcpus, error))) {
+        return false;
+    }
+    if (!has_point(keys, "point", manifest)) {
+        return true;
+    }
+    if (!(manifest->end = get_point(keys, "point", manifest->n_vcpus, error)) ||
+        !(seconds = get_text(keys, "end", "seconds", error))) {
+        return false;
+    }
+    manifest->seconds = g_ascii_strtod(seconds, &rest);
+    if (!g_ascii_isdigit(seconds[0]) || *rest) {
+        return manifest_invalid(error, "[end] seconds is not a number");
+    }
+    return get_numbers(keys, "end", "register-digests", 16, manifest->register_digests,
+                       manifest->n_vcpus, error) &&
+           get_numbers(keys, "end", "instructions", 10, manifest->instructions,
+                       manifest->n_vcpus, error) &&
+           get_number(keys, "end", "arcs", UINT64_MAX, &manifest->arcs, error);
+}
+
+static Manifest *from_keys(GKeyFile *keys, Sum sum, GError **error)
+{
+    g_autoptr(Manifest) manifest = NULL;
+    g_auto(GStrv) checkpoints = NULL;
+    uint64_t log_version, n_vcpus, start_time;
+
+    /* The version first: all else may have another meaning in a later one. */
+    if (!get_number(keys, "reprise", "log-version", UINT_MAX, &log_version, error) ||
+        !understood(keys, log_version, error)) {
+        return NULL;
+    }
+    if (sum == SUM_MISSING && log_version >= MANIFEST_SUM_SINCE) {
+        manifest_invalid(error, "it does not end with its checksum: it is damaged or cut off");
+        return NULL;
+    }
+    if (!get_number(keys, "machine", "vcpus", RECORDER_MAX_VCPUS, &n_vcpus, error)) {
+        return NULL;
+    }
+    manifest = manifest_new(n_vcpus);
+    manifest->log_version = log_version;
+    if (!get_number(keys, "machine", "ram-size", UINT64_MAX, &manifest->ram_size, error) ||
+        !get_number(keys, "machine", "console-address", UINT64_MAX,
+                    &manifest->console_address, error) ||
+        !get_number(keys, "start", "time", INT64_MAX, &start_time, error) ||
+        !load_end(manifest, keys, error)) {
+        return NULL;
+    }
+    manifest->start_time = start_time;
+    for (size_t i = 0; i < manifest_n_text_keys; i++) {
+        const TextKey *key = &manifest_text_keys[i];
+        char **text = text_of(manifest, key);
+
+        g_free(*text);
+        *text = get_text(keys, key->group, key->key, error);
+        if (!*text) {
+            return NULL;
+        }
+    }
+    checkpoints = g_key_file_get_string_list(keys, "checkpoints", "names", NULL, NULL);
+    if (!checkpoints) {
+        manifest_invalid(error, "no usable names in [checkpoints]");
+        return NULL;
+    }
+    for (size_t i = 0; checkpoints[i]; i++) {
+        manifest_add_checkpoint(manifest, checkpoints[i]);
+    }
+    return manifest_valid(manifest, error) ? g_steal_pointer(&manifest) : NULL;
+}
+
+Manifest *manifest_load(const char *directory, GError **error)
+{
+    Sum sum;
+    g_autoptr(GKeyFile) keys = read_keys(directory, &sum, error);
+    Manifest *manifest;
+
+    if (!keys) {
+        return NULL;
+    }
+    manifest = from_keys(keys, sum, error);
+    if (!manifest) {
+        g_prefix_error(error, "%s: ", directory);
+    }
+    return manifest;
+}

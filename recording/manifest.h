@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The manifest: what a recording says about itself.  Together with the logs and
+ * the checkpoints it is all that replay needs.  docs/log-format.md, "Manifest",
+ * lists the keys.
+ *
+ * It is saved twice: when recording starts (complete is false and there is no
+ * end: what a killed recorder leaves behind), and when it ends.
+ */
+#ifndef RECORDER_MANIFEST_H
+#define RECORDER_MANIFEST_H
+
+#include <glib.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "recording/position.h"
+
+/* Strings belong to the manifest (g_strdup() what is put there), NULL is "". */
+typedef struct Manifest {
+    /* Who recorded; manifest_new() fills in the first three. */
+    unsigned log_version;
+    char *reprise_version;
+    char *patch_level;
+    char *qemu_version;
+
+    /* The machine, in the words of QEMU's command line. */
+    char *arch;                 /* "aarch64" */
+    char *machine;              /* "virt-10.0" */
+    char *machine_options;      /* "gic-version=2,its=off", or "" */
+    char *cpu;                  /* "cortex-a72,pmu=off" */
+    unsigned n_vcpus;
+    uint64_t ram_size;          /* bytes */
+
+    /* Where the guest's output goes, so that replay can show it again. */
+    char *console;              /* "pl011"; "" if there is none */
+    uint64_t console_address;   /* guest-physical, of the data register; 0 if none */
+
+    char *start;                /* MANIFEST_START_... */
+    int64_t start_time;         /* seconds since 1970; informational */
+
+    /* The end; without meaning unless @end is set. */
+    bool complete;
+    char *end_reason;           /* "stopped", "guest-shutdown", ... */
+    Point *end;                 /* NULL: unknown, the recording was cut off */
+    Point *cut;                 /* replay no further; NULL: as far as the logs go */
+    double seconds;
+    uint64_t *register_digests; /* one per vCPU */
+    char *ram_digest;           /* recording/ram-digest.h */
+    uint64_t *instructions;     /* one per vCPU */
+    uint64_t arcs;
+
+    /* Names of directories below the recording's, oldest first; of char *. */
+    GPtrArray *checkpoints;
+} Manifest;
+
+#define MANIFEST_FILE "manifest"
+#define MANIFEST_START_POWER_ON "power-on"
+#define MANIFEST_START_RUNNING  "running"
+
+/* Bounds of what a reader believes. */
+#define MANIFEST_MAX_BYTES       (1 << 20)
+#define MANIFEST_MAX_RAM         (UINT64_C(1) << 44)
+#define MANIFEST_MAX_CHECKPOINTS 10000
+
+/*
+ * A recording made by this build of a machine with @n_vcpus, at its start.
+ * All per-vCPU arrays are there, zeroed; @end is NULL.
+ */
+Manifest *manifest_new(unsigned n_vcpus);
+void manifest_free(Manifest *manifest);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(Manifest, manifest_free)
+
+void manifest_add_checkpoint(Manifest *manifest, const char *name);
+
+/*
+ * Writes DIR/manifest.  A crash leaves the former manifest or the new one.
+ */
+bool manifest_save(const Manifest *manifest, const char *directory, GError **error);
+/* The same in a directory that is open, wherever it is by now; @directory is its name for people. */
+bool manifest_save_at(const Manifest *manifest, int directory_fd, const char *directory,
+                      GError **error);
+
+/*
+ * Reads DIR/manifest and trusts nothing in it.  A manifest that was loaded is
+ * sound, but may be of another build; see manifest_check_replayable().
+ */
+Manifest *manifest_load(const char *directory, GError **error);
+
+/* Can this very build replay it?  Same log version, same patches to QEMU. */
+bool manifest_check_replayable(const Manifest *manifest, GError **error);
+
+#define MANIFEST_ERROR manifest_error_quark()
+GQuark manifest_error_quark(void);
+
+typedef enum ManifestError {
+    MANIFEST_ERROR_IO,          /* cannot be read or written */
+    MANIFEST_ERROR_FOREIGN,     /* not a manifest at all */
+    MANIFEST_ERROR_INVALID,     /* a key is missing or has an impossible value */
+    MANIFEST_ERROR_VERSION,     /* made by another Reprise, or needs a newer one */
+} ManifestError;
+
+#endif

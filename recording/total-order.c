@@ -1,0 +1,410 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * See total-order.h.  The vCPU that is furthest behind goes on for a while.  If it must wait for a
+ * step that was not made, whoever makes that goes on first: as a stack of goals, in which nobody is
+ * twice, or they would wait in a circle.
+ */
+#include "recording/total-order.h"
+
+#include "recording/cut.h"
+#include "recording/log-reader.h"
+#include "recording/place.h"
+
+/* How many steps the busiest vCPU makes before another one has its turn, if nobody must wait. */
+#define PACE 20000
+
+typedef struct Stream {
+    LogReader *log;
+    LogEvent wait;              /* its next WAIT, unless its log has none any more */
+    bool has_wait;
+    bool log_ended;
+    Position known;             /* the steps that its log tells of so far */
+    Position reached;
+    Position began, limit;      /* of this interval; it makes no more steps than that */
+} Stream;
+
+typedef struct Goal {
+    unsigned stream;
+    Position to;
+} Goal;
+
+struct TotalOrder {
+    char *directory;
+    const Manifest *manifest;
+    unsigned n_streams;         /* the last is DMA */
+    unsigned checkpoint;        /* where this interval began */
+    uint64_t moment;
+    uint64_t n_turns;           /* in this interval, of each vCPU */
+    Position *cut;              /* of a recording that is not complete */
+    unsigned n_goals;
+    Goal *goal;                 /* the last one first; no stream has two */
+    Stream stream[];
+};
+
+G_DEFINE_QUARK(total-order-error-quark, total_order_error)
+
+/* --- the logs -------------------------------------------------------------------- */
+
+/* Find its next WAIT. */
+static bool read_on(Stream *stream, GError **error)
+{
+    while (!stream->has_wait && !stream->log_ended) {
+        switch (log_reader_next(stream->log, &stream->wait, error)) {
+        case LOG_READER_EVENT:
+            stream->known = MAX(stream->known, stream->wait.position +
+                                               log_event_is_step(stream->wait.kind));
+            stream->has_wait = stream->wait.kind == LOG_EVENT_WAIT;
+            break;
+        case LOG_READER_END:
+            stream->log_ended = true;
+            break;
+        case LOG_READER_BAD:
+            return false;
+        }
+    }
+    return true;
+}
+
+/* How far it can go without waiting; only DMA's log tells of every step. */
+static Position free_until(const TotalOrder *order, const Stream *stream)
+{
+    bool is_dma = stream == &order->stream[order->n_streams - 1];
+    Position until = stream->has_wait ? stream->wait.position :
+                     is_dma ? stream->known : stream->limit;
+
+    return MAX(MIN(until, stream->limit), stream->reached);
+}
+
+/* --- intervals, from one checkpoint to the next ------------------------------------- */
+
+static bool find_place(const TotalOrder *order, unsigned checkpoint, Place **place, GError **error)
+{
+    return place_find(order->directory, order->manifest->checkpoints->pdata[checkpoint],
+                      checkpoint == 0, order->manifest->n_vcpus, place, error);
+}
+
+static Position place_of(const Place *place, unsigned stream)
+{
+    return !place ? 0 : stream < place->n_vcpus ? place->point->at[stream] : place->dma_steps;
+}
+
+/* After the last checkpoint: to the end, as far as there is one. */
+static Position end_of(const TotalOrder *order, unsigned stream)
+{
+    Position end = stream < order->manifest->n_vcpus && order->manifest->end ?
+                   order->manifest->end->at[stream] : CUT_NONE;
+
+    return order->cut ? MIN(order->cut[stream], end) : end;
+}
+
+/* Everybody is where it began. */
+static bool begin_interval(TotalOrder *order, GError **error)
+{
+    bool is_last = order->checkpoint + 1 >= order->manifest->checkpoints->len;
+    g_autoptr(Place) next = NULL;
+    Position longest = 0;
+
+    if (!is_last && !find_place(order, order->checkpoint + 1, &next, error)) {
+        return false;
+    }
+    for (unsigned i = 0; i < order->n_streams; i++) {
+        Stream *stream = &order->stream[i];
+
+        stream->began = stream->reached;
+        stream->limit = MAX(is_last ? end_of(order, i) : place_of(next, i), stream->reached);
+        if (i < order->manifest->n_vcpus) {
+            longest = MAX(longest, stream->limit - stream->began);
+        }
+    }
+    order->n_turns = longest / PACE + 1;
+    return true;
+}
+
+/* --- who is next ------------------------------------------------------------------- */
+
+/* Has @a made a smaller part of its way than @b? */
+static bool is_behind(const Stream *a, const Stream *b)
+{
+    return (unsigned __int128)(a->reached - a->began) * (b->limit - b->began) <
+           (unsigned __int128)(b->reached - b->began) * (a->limit - a->began);
+}
+
+static void set_goal(TotalOrder *order, unsigned stream, Position to)
+{
+    order->goal[order->n_goals++] = (Goal) { stream, to };
+}
+
+/* DMA nobody waited for comes last.  False: the interval has ended. */
+static bool choose(TotalOrder *order, GError **error)
+{
+    const Stream *first = NULL;
+    Stream *dma = &order->stream[order->n_streams - 1];
+
+    for (unsigned i = 0; i < order->n_streams - 1; i++) {
+        const Stream *stream = &order->stream[i];
+
+        if (stream->reached < stream->limit && (!first || is_behind(stream, first))) {
+            first = stream;
+        }
+    }
+    if (first) {
+        Position turn = (first->limit - first->began) / order->n_turns + 1;
+
+        set_goal(order, first - order->stream, MIN(first->reached + turn, first->limit));
+        return true;
+    }
+    if (!read_on(dma, error) || (!dma->has_wait && dma->known <= dma->reached) ||
+        dma->reached >= dma->limit) {
+        return false;
+    }
+    set_goal(order, order->n_streams - 1, dma->limit);
+    return true;
+}
+
+/* The last goal's stream must wait for another one, if that was not done. */
+static bool wait_for(TotalOrder *order, Stream *stream, GError **error)
+{
+    unsigned source = stream->wait.value[0];
+    Position steps = stream->wait.value[1];
+
+    if (source >= order->n_streams || steps > order->stream[source].limit) {
+        g_set_error(error, TOTAL_ORDER_ERROR, TOTAL_ORDER_ERROR_NONE,
+                    "%s: a wait at %" G_GUINT64_FORMAT " is for a step that does not come first",
+                    log_reader_path(stream->log), stream->wait.position);
+        return false;
+    }
+    if (order->stream[source].reached >= steps) {
+        stream->has_wait = false;
+        return true;
+    }
+    for (unsigned i = 0; i < order->n_goals; i++) {
+        if (order->goal[i].stream == source) {
+            g_set_error(error, TOTAL_ORDER_ERROR, TOTAL_ORDER_ERROR_NONE,
+                        "%s: waits in a circle at %" G_GUINT64_FORMAT,
+                        log_reader_path(stream->log), stream->wait.position);
+            return false;
+        }
+    }
+    set_goal(order, source, steps);
+    return true;
+}
+
+bool total_order_next(TotalOrder *order, uint64_t most, Run *run, GError **error)
+{
+    GError *failure = NULL;
+
+    while (most > 0) {
+        const Goal *goal;
+        Stream *stream;
+        Position until;
+
+        if (order->n_goals == 0) {
+            if (!choose(order, &failure) &&
+                (failure || ++order->checkpoint >= order->manifest->checkpoints->len ||
+                 !begin_interval(order, &failure))) {
+                break;
+            }
+            continue;
+        }
+        goal = &order->goal[order->n_goals - 1];
+        stream = &order->stream[goal->stream];
+        if (!read_on(stream, &failure)) {
+            break;
+        }
+        until = MIN(free_until(order, stream), goal->to);
+        if (stream->reached < until) {
+            *run = (Run) { goal->stream, stream->reached,
+                           stream->reached + MIN(until - stream->reached, most) };
+            order->moment += run->to - run->from;
+            stream->reached = run->to;
+            return true;
+        }
+        if (stream->reached >= goal->to ||
+            (!stream->has_wait && goal->stream == order->n_streams - 1 && order->n_goals == 1)) {
+            order->n_goals--;           /* or the log of DMA has ended */
+        } else if (!stream->has_wait) {
+            g_set_error(&failure, TOTAL_ORDER_ERROR, TOTAL_ORDER_ERROR_NONE,
+                        "%s: ends before step %" G_GUINT64_FORMAT ", which is waited for",
+                        log_reader_path(stream->log), goal->to);
+            break;
+        } else if (!wait_for(order, stream, &failure)) {
+            break;
+        }
+    }
+    if (failure) {
+        g_propagate_error(error, failure);
+    }
+    return false;
+}
+
+/* --- the interface -------------------------------------------------------------------- */
+
+static bool open_logs(TotalOrder *order, const Place *place, GError **error)
+{
+    for (unsigned i = 0; i < order->n_streams; i++) {
+        Stream *stream = &order->stream[i];
+
+        stream->log = place ?
+            log_reader_open_at(order->directory, order->n_streams - 1, i, LOG_ORDER,
+                               log_place_of(place->logs, i, LOG_ORDER), error) :
+            log_reader_open(order->directory, order->n_streams - 1, i, LOG_ORDER, error);
+        if (!stream->log) {
+            return false;
+        }
+        stream->reached = stream->known = place_of(place, i);
+        order->moment += stream->reached;
+    }
+    return true;
+}
+
+TotalOrder *total_order_open(const char *directory, const Manifest *manifest, unsigned checkpoint,
+                             GError **error)
+{
+    unsigned n_streams = manifest->n_vcpus + 1;
+    g_autoptr(TotalOrder) order = g_malloc0(sizeof(*order) + n_streams * sizeof(Stream));
+    g_autoptr(Place) place = NULL;
+
+    order->directory = g_strdup(directory);
+    order->manifest = manifest;
+    order->n_streams = n_streams;
+    order->checkpoint = checkpoint;
+    order->goal = g_new(Goal, n_streams);
+    if (checkpoint >= manifest->checkpoints->len) {
+        g_set_error(error, TOTAL_ORDER_ERROR, TOTAL_ORDER_ERROR_OUTSIDE,
+                    "%s has no checkpoint %u: reprise info lists them", directory, checkpoint);
+        return NULL;
+    }
+    if (!manifest->complete) {
+        order->cut = cut_find(directory, manifest->n_vcpus, manifest->cut, error);
+        if (!order->cut) {
+            return NULL;
+        }
+    }
+    if (!find_place(order, checkpoint, &place, error) || !open_logs(order, place, error) ||
+        !begin_interval(order, error)) {
+        return NULL;
+    }
+    return g_steal_pointer(&order);
+}
+
+unsigned total_order_checkpoint(const char *directory, const Manifest *manifest, uint64_t moment)
+{
+    for (unsigned i = manifest->checkpoints->len; i-- > 1; ) {
+        g_autoptr(Place) place = NULL;
+        uint64_t at = 0;
+
+        if (place_find(directory, manifest->checkpoints->pdata[i], false, manifest->n_vcpus,
+                       &place, NULL)) {
+            for (unsigned j = 0; j <= manifest->n_vcpus; j++) {
+                at += place_of(place, j);
+            }
+            if (at <= moment) {
+                return i;
+            }
+        }
+    }
+    return 0;
+}
+
+TotalOrder *total_order_open_at(const char *directory, const Manifest *manifest, uint64_t moment,
+                                GError **error)
+{
+    unsigned checkpoint = total_order_checkpoint(directory, manifest, moment);
+    g_autoptr(TotalOrder) order = total_order_open(directory, manifest, checkpoint, error);
+    GError *failure = NULL;
+
+    if (!order) {
+        return NULL;
+    }
+    total_order_follow(order, moment, &failure);
+    if (failure) {
+        g_propagate_error(error, failure);
+        return NULL;
+    }
+    if (order->moment != moment) {
+        g_set_error(error, TOTAL_ORDER_ERROR, TOTAL_ORDER_ERROR_OUTSIDE,
+                    "moment %" G_GUINT64_FORMAT " is outside of %s, which has %s%" G_GUINT64_FORMAT,
+                    moment, directory, order->moment > moment ? "its first at " : "its last at ",
+                    order->moment);
+        return NULL;
+    }
+    return g_steal_pointer(&order);
+}
+
+TotalOrder *total_order_copy(const TotalOrder *order)
+{
+    TotalOrder *copy = g_memdup2(order, sizeof(*order) + order->n_streams * sizeof(Stream));
+
+    copy->directory = g_strdup(order->directory);
+    copy->cut = g_memdup2(order->cut, order->cut ? order->n_streams * sizeof(Position) : 0);
+    copy->goal = g_memdup2(order->goal, order->n_streams * sizeof(Goal));
+    for (unsigned i = 0; i < order->n_streams; i++) {
+        copy->stream[i].log = log_reader_copy(order->stream[i].log, &copy->stream[i].wait);
+    }
+    return copy;
+}
+
+size_t total_order_size(const TotalOrder *order)
+{
+    size_t size = sizeof(*order);
+
+    for (unsigned i = 0; i < order->n_streams; i++) {
+        size += sizeof(Stream) + log_reader_size(order->stream[i].log);
+    }
+    return size;
+}
+
+bool total_order_follow(TotalOrder *order, uint64_t moment, GError **error)
+{
+    GError *failure = NULL;
+    Run run;
+
+    while (order->moment < moment &&
+           total_order_next(order, moment - order->moment, &run, &failure)) {
+    }
+    if (failure) {
+        g_propagate_error(error, failure);
+    }
+    return !failure && order->moment == moment;
+}
+
+bool total_order_find(TotalOrder *order, unsigned stream, Position position, uint64_t *moment,
+                      GError **error)
+{
+    GError *failure = NULL;
+    Run run;
+
+    while (total_order_next(order, UINT64_MAX, &run, &failure)) {
+        if (run.stream == stream && run.from <= position && position < run.to) {
+            *moment = order->moment - (run.to - position);
+            return true;
+        }
+    }
+    if (failure) {
+        g_propagate_error(error, failure);
+    }
+    return false;
+}
+
+void total_order_free(TotalOrder *order)
+{
+    if (order) {
+        for (unsigned i = 0; i < order->n_streams; i++) {
+            log_reader_free(order->stream[i].log);
+        }
+        g_free(order->directory);
+        g_free(order->cut);
+        g_free(order->goal);
+        g_free(order);
+    }
+}
+
+uint64_t total_order_moment(const TotalOrder *order)
+{
+    return order->moment;
+}
+
+Position total_order_reached(const TotalOrder *order, unsigned stream)
+{
+    return order->stream[stream].reached;
+}

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Verifies one log: the reader checks the bytes, this the events, by the rules of
+ * docs/log-format.md that replay relies on.
+ */
+#include "recording/verify.h"
+
+#include <inttypes.h>
+
+#include "recording/log-reader.h"
+#include "recording/registers.h"
+
+typedef struct Check {
+    const Manifest *manifest;
+    bool is_dma;
+    Position reached;           /* steps that are done */
+    Registers registers;        /* as logged last */
+    bool registers_are_new;     /* the event before was REGISTERS, */
+    Position registers_at;      /* at this position */
+    VerifiedLog *log;
+} Check;
+
+static bool in_ram(const Check *check, uint64_t address, uint64_t n)
+{
+    return address <= check->manifest->ram_size && n <= check->manifest->ram_size - address;
+}
+
+/* What is wrong with the event as a step, or NULL. */
+static const char *check_step(Check *check, const LogEvent *event)
+{
+    bool is_step = log_event_is_step(event->kind);
+
+    if (check->is_dma) {
+        /* Its steps have numbers without a gap. */
+        if (is_step && event->position != check->reached) {
+            return "steps of DMA are missing, or there twice";
+        }
+        check->reached += is_step;
+        return NULL;
+    }
+    if (event->position < check->reached) {
+        return "an event at a step that has ended";
+    }
+    check->reached = event->position + is_step;
+    return NULL;
+}
+
+static const char *check_digest(const Check *check, const LogEvent *event)
+{
+    if (!check->registers_are_new || check->registers_at != event->position) {
+        return "a digest without its registers";
+    }
+    return registers_digest(&check->registers) == event->value[0] ? NULL
+           : "registers and their digest do not agree";
+}
+
+static const char *check_dma_event(const Check *check, const LogEvent *event)
+{
+    switch (event->kind) {
+    case LOG_EVENT_WAIT:
+    case LOG_EVENT_STEP:
+        return NULL;
+    case LOG_EVENT_DMA_WRITE:
+        return in_ram(check, event->value[0], event->n_bytes) ? NULL
+               : "DMA to where no memory is";
+    default:
+        return "an event that DMA does not have";
+    }
+}
+
+static const char *check_vcpu_event(Check *check, const LogEvent *event)
+{
+    const char *wrong = NULL;
+
+    switch (event->kind) {
+    case LOG_EVENT_DMA_WRITE:
+        return "an event that a vCPU does not have";
+    case LOG_EVENT_ACCESS_FLAG:
+        return in_ram(check, event->value[0], sizeof(uint64_t)) ? NULL
+               : "a flag to where no memory is";
+    case LOG_EVENT_REGISTERS:
+        wrong = registers_apply(&check->registers, event->bytes, event->n_bytes);
+        break;
+    case LOG_EVENT_DIGEST:
+    case LOG_EVENT_END:
+        wrong = check_digest(check, event);
+        break;
+    default:
+        break;
+    }
+    check->registers_are_new = event->kind == LOG_EVENT_REGISTERS;
+    check->registers_at = event->position;
+    return wrong;
+}
+
+static const char *check_event(Check *check, const LogEvent *event)
+{
+    const char *wrong = check->log->has_end ? "an event after the end" : check_step(check, event);
+
+    if (!wrong) {
+        wrong = check->is_dma ? check_dma_event(check, event) : check_vcpu_event(check, event);
+    }
+    check->log->arcs += event->kind == LOG_EVENT_WAIT;
+    if (event->kind == LOG_EVENT_END) {
+        check->log->has_end = true;
+        check->log->end_registers = event->value[0];
+    }
+    return wrong;
+}
+
+/* What was before the first part, which is not there any more. */
+static void begin_after_dropped(Check *check, const LogReader *reader, const Place *first,
+                                unsigned stream)
+{
+    check->log->dropped = log_reader_dropped(reader, &check->reached);
+    if (check->log->dropped && first && !check->is_dma) {
+        check->registers = first->logged[stream];
+    }
+}
+
+bool verify_log(const char *directory, const Manifest *manifest, const Place *first,
+                unsigned stream, LogSubstream substream, VerifiedLog *log, GError **error)
+{
+    g_autoptr(LogReader) reader = log_reader_open(directory, manifest->n_vcpus, stream,
+                                                  substream, error);
+    Check check = { .manifest = manifest, .is_dma = stream == manifest->n_vcpus, .log = log };
+    LogReaderResult result = LOG_READER_BAD;
+    LogEvent event;
+
+    *log = (VerifiedLog) { .bytes = reader ? log_reader_totals(reader)->good_bytes : 0 };
+    if (reader) {
+        begin_after_dropped(&check, reader, first, stream);
+    }
+    while (reader && (result = log_reader_next(reader, &event, error)) == LOG_READER_EVENT) {
+        const char *wrong = substream == LOG_ORDER ? check_event(&check, &event) : NULL;
+
+        if (wrong) {
+            g_set_error(error, VERIFY_ERROR, VERIFY_ERROR_LOG, "%s: byte %" PRIu64 ": in the block "
+                        "that begins here, %s at position %" PRIu64 ": %s",
+                        log_reader_path(reader), log_reader_block(reader),
+                        log_event_name(event.kind), event.position, wrong);
+            return false;
+        }
+        if (log_reader_at_block_end(reader)) {
+            const LogTotals *totals = log_reader_totals(reader);
+
+            log->events = totals->events;
+            log->bytes = totals->good_bytes;
+            log->last = totals->last;
+            log->reached = substream == LOG_ORDER ? check.reached : event.position;
+        }
+    }
+    if (result == LOG_READER_END) {
+        log->bytes = log_reader_totals(reader)->good_bytes;     /* perhaps an empty block */
+        log->cut_off = log_reader_cut_off(reader);
+    }
+    return result == LOG_READER_END;
+}

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Verifies who waits for whom, by a replay of the order logs alone: each stream goes on until it
+ * must wait for a step that its source has not made.  If all come to their ends, there
+ * is an order.  If not, those that are left wait for a step that is not there, or
+ * for each other.
+ */
+#include "recording/verify.h"
+
+#include "recording/cut.h"
+#include "recording/log-reader.h"
+
+typedef struct Stream {
+    LogReader *log;
+    LogEvent event;             /* the next; LOG_EVENT_KINDS: the log has ended */
+    Position limit;             /* it goes no further */
+    Position reached;           /* steps that are done */
+    bool cut_off;
+} Stream;
+
+typedef struct Order {
+    unsigned n_streams;         /* the last is DMA */
+    bool tolerant;              /* a log that is bad just ends there */
+    Stream *stream;
+} Order;
+
+static void order_clear(Order *order)
+{
+    for (unsigned i = 0; i < order->n_streams; i++) {
+        log_reader_free(order->stream[i].log);
+    }
+    g_free(order->stream);
+}
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Order, order_clear)
+
+static bool has_ended(const Stream *stream)
+{
+    return stream->event.kind == LOG_EVENT_KINDS;
+}
+
+static bool next(const Order *order, Stream *stream, GError **error)
+{
+    LogReaderResult result = log_reader_next(stream->log, &stream->event,
+                                             order->tolerant ? NULL : error);
+
+    if (result == LOG_READER_BAD && !order->tolerant) {
+        return false;
+    }
+    if (result != LOG_READER_EVENT) {
+        stream->event.kind = LOG_EVENT_KINDS;
+        stream->cut_off = result == LOG_READER_BAD || log_reader_cut_off(stream->log);
+    } else if (stream->event.position >= stream->limit) {
+        stream->event.kind = LOG_EVENT_KINDS;
+        stream->cut_off = true;
+        stream->reached = stream->limit;
+    } else {
+        stream->reached = MAX(stream->reached, stream->event.position);
+    }
+    return true;
+}
+
+/* Does the next event wait for a step that is not done? */
+static bool must_wait(const Order *order, const Stream *stream)
+{
+    const LogEvent *event = &stream->event;
+
+    return event->kind == LOG_EVENT_WAIT &&
+           order->stream[event->value[0]].reached < event->value[1];
+}
+
+/* As far as @stream can go; *@moved if that was anywhere. */
+static bool go_on(Order *order, Stream *stream, bool *moved, GError **error)
+{
+    while (!has_ended(stream) && !must_wait(order, stream)) {
+        stream->reached = MAX(stream->reached,
+                              stream->event.position + log_event_is_step(stream->event.kind));
+        *moved = true;
+        if (!next(order, stream, error)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static char *name_of(const Order *order, unsigned stream)
+{
+    return stream + 1 == order->n_streams ? g_strdup("DMA") : g_strdup_printf("vCPU %u", stream);
+}
+
+/* Follow who waits for whom, from a stream that waits, to one that has ended or is met again. */
+static bool explain(const Order *order, unsigned first, GError **error)
+{
+    g_autofree bool *met = g_new0(bool, order->n_streams);
+    g_autoptr(GString) text = g_string_new(NULL);
+    unsigned at = first;
+
+    while (!has_ended(&order->stream[at]) && !met[at]) {
+        const LogEvent *event = &order->stream[at].event;
+        g_autofree char *name = name_of(order, at);
+        g_autofree char *source = name_of(order, event->value[0]);
+
+        g_string_append_printf(text, "%s%s waits at position %" G_GUINT64_FORMAT
+                               " for step %" G_GUINT64_FORMAT " of %s", text->len ? "; " : "",
+                               name, event->position, event->value[1], source);
+        met[at] = true;
+        at = event->value[0];
+    }
+    if (!has_ended(&order->stream[at])) {
+        g_set_error(error, VERIFY_ERROR, VERIFY_ERROR_CYCLE, "waits in a circle: %s", text->str);
+        return false;
+    }
+    if (!order->stream[at].cut_off) {
+        g_set_error(error, VERIFY_ERROR, VERIFY_ERROR_NO_SOURCE, "%s, whose log ends at %"
+                    G_GUINT64_FORMAT, text->str, order->stream[at].reached);
+        return false;
+    }
+    return true;
+}
+
+/* @limit has a position for each vCPU, and perhaps for DMA. */
+static bool open_all(Order *order, const char *directory, const Position *limit, unsigned n_limits,
+                     GError **error)
+{
+    for (unsigned i = 0; i < order->n_streams; i++) {
+        Stream *stream = &order->stream[i];
+
+        stream->limit = i < n_limits ? limit[i] : CUT_NONE;
+        stream->log = log_reader_open(directory, order->n_streams - 1, i, LOG_ORDER, error);
+        if (!stream->log) {
+            return false;
+        }
+        log_reader_dropped(stream->log, &stream->reached);
+        if (!next(order, stream, error)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool go_as_far_as_possible(Order *order, GError **error)
+{
+    bool moved = true;
+
+    while (moved) {
+        moved = false;
+        for (unsigned i = 0; i < order->n_streams; i++) {
+            if (!go_on(order, &order->stream[i], &moved, error)) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+static Point *where_they_are(const Order *order)
+{
+    Point *reached = point_new(order->n_streams - 1);
+
+    for (unsigned i = 0; i < reached->n_vcpus; i++) {
+        reached->at[i] = order->stream[i].reached;
+    }
+    return reached;
+}
+
+Point *verify_order(const char *directory, unsigned n_vcpus, const Point *limit, GError **error)
+{
+    g_auto(Order) order = { n_vcpus + 1, false, g_new0(Stream, n_vcpus + 1) };
+
+    if (!open_all(&order, directory, limit ? limit->at : NULL, limit ? n_vcpus : 0, error) ||
+        !go_as_far_as_possible(&order, error)) {
+        return NULL;
+    }
+    /* Behind a limit nobody needs DMA any more. */
+    for (unsigned i = 0; i < (limit ? n_vcpus : order.n_streams); i++) {
+        if (!has_ended(&order.stream[i]) && !explain(&order, i, error)) {
+            return NULL;
+        }
+    }
+    return where_they_are(&order);
+}
+
+Point *verify_find_cut(const char *directory, unsigned n_vcpus, const Position *limit,
+                       GError **error)
+{
+    g_auto(Order) order = { n_vcpus + 1, true, g_new0(Stream, n_vcpus + 1) };
+
+    return open_all(&order, directory, limit, order.n_streams, error) &&
+           go_as_far_as_possible(&order, error) ? where_they_are(&order) : NULL;
+}

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Verifies a whole recording: its logs one by one, then their order, then what they and the
+ * manifest say of the end, then the checkpoints.  All faults are collected, so that
+ * who repairs knows all that is lost; but nothing is concluded from a log that is bad.
+ */
+#include "recording/verify.h"
+
+#include <inttypes.h>
+
+#include "recording/checkpoint-sums.h"
+#include "recording/log-block.h"
+#include "recording/log-reader.h"
+#include "recording/place.h"
+#include "recording/ram-image.h"
+
+G_DEFINE_QUARK(verify-error-quark, verify_error)
+
+void verified_clear(Verified *verified)
+{
+    g_clear_pointer(&verified->faults, g_ptr_array_unref);
+    g_clear_pointer(&verified->reached, point_free);
+}
+
+static void fault(Verified *verified, const char *format, ...) G_GNUC_PRINTF(2, 3);
+static void fault(Verified *verified, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    g_ptr_array_add(verified->faults, g_strdup_vprintf(format, args));
+    va_end(args);
+}
+
+/* Takes the error. */
+static void fault_error(Verified *verified, GError *error)
+{
+    fault(verified, "%s", error->message);
+    g_error_free(error);
+}
+
+/* --- logs ----------------------------------------------------------------------- */
+
+/* Of a log that is cut off, in a recording that is complete. */
+#define TRUNCATED "%s/%s: byte %" PRIu64 ": it is truncated: it ends here, and the manifest says " \
+                  "that the recording is complete"
+
+/* A log against the manifest; both logs of a vCPU are of the same steps. */
+static void check_end(const char *directory, const Manifest *manifest, unsigned stream,
+                      LogSubstream substream, const VerifiedLog *log, Verified *verified)
+{
+    g_autofree char *name = log_file_name(manifest->n_vcpus, stream, substream);
+    bool is_order = substream == LOG_ORDER && stream < manifest->n_vcpus;
+    Position end;
+
+    if (log->cut_off && manifest->complete) {
+        fault(verified, TRUNCATED, directory, name, log->bytes);
+        return;
+    }
+    if (is_order && manifest->complete && !log->has_end) {
+        fault(verified, "%s/%s: it has no end, though the recording is complete", directory, name);
+        return;
+    }
+    if (!manifest->end || stream == manifest->n_vcpus) {
+        return;
+    }
+    end = manifest->end->at[stream];
+    if (log->last > end || (log->has_end && log->last != end)) {
+        fault(verified, "%s/%s: its last event is at position %" PRIu64 ", the manifest says that "
+              "the recording ends at %" PRIu64, directory, name, log->last, end);
+    } else if (log->has_end && log->end_registers != manifest->register_digests[stream]) {
+        fault(verified, "%s/%s: the digest of registers at the end is %016" PRIx64
+              ", the manifest says %016" PRIx64, directory, name, log->end_registers,
+              manifest->register_digests[stream]);
+    }
+}
+
+/* If it cannot be read, that is said where checkpoints are checked. */
+Place *verify_first_place(const char *directory, const Manifest *manifest)
+{
+    Place *first = NULL;
+
+    if (manifest->checkpoints->len > 0) {
+        place_find(directory, manifest->checkpoints->pdata[0], true, manifest->n_vcpus, &first,
+                   NULL);
+    }
+    return first;
+}
+
+/* False if an order log is bad. */
+static bool check_logs(const char *directory, const Manifest *manifest, Verified *verified)
+{
+    g_autoptr(Place) first = verify_first_place(directory, manifest);
+    bool order_is_good = true;
+
+
+    for (unsigned stream = 0; stream <= manifest->n_vcpus; stream++) {
+        for (int substream = 0; substream < LOG_SUBSTREAMS; substream++) {
+            GError *error = NULL;
+            VerifiedLog log;
+
+            if (!log_file_exists(manifest->n_vcpus, stream, substream)) {
+                continue;
+            }
+            if (!verify_log(directory, manifest, first, stream, substream, &log, &error)) {
+                fault_error(verified, error);
+                order_is_good &= substream != LOG_ORDER;
+                continue;
+            }
+            check_end(directory, manifest, stream, substream, &log, verified);
+            verified->events += log.events;
+            verified->arcs += log.arcs;
+            verified->dropped |= log.dropped;
+        }
+    }
+    return order_is_good;
+}
+
+static void check_order(const char *directory, const Manifest *manifest, Verified *verified)
+{
+    GError *error = NULL;
+
+    verified->reached = verify_order(directory, manifest->n_vcpus, manifest->cut, &error);
+    if (!verified->reached) {
+        fault(verified, "%s: %s", directory, error->message);
+        g_error_free(error);
+    } else if (manifest->complete && verified->faults->len == 0 && !verified->dropped &&
+               verified->arcs != manifest->arcs) {
+        fault(verified, "%s: its logs have %" PRIu64 " arcs, its manifest says %" PRIu64, directory,
+              verified->arcs, manifest->arcs);
+    }
+}
+
+bool verify_for_replay(const char *directory, const Manifest *manifest, GError **error)
+{
+    g_autoptr(Place) first = verify_first_place(directory, manifest);
+    g_autoptr(Point) reached = NULL;
+
+    for (unsigned i = 0; i < (manifest->n_vcpus + 1) * LOG_SUBSTREAMS; i++) {
+        unsigned stream = i / LOG_SUBSTREAMS, substream = i % LOG_SUBSTREAMS;
+        VerifiedLog log;
+
+        if (!log_file_exists(manifest->n_vcpus, stream, substream)) {
+            continue;
+        }
+        if (!verify_log(directory, manifest, first, stream, substream, &log, error)) {
+            return false;
+        }
+        if (log.cut_off && manifest->complete) {
+            g_autofree char *name = log_file_name(manifest->n_vcpus, stream, substream);
+
+            g_set_error(error, VERIFY_ERROR, VERIFY_ERROR_TRUNCATED, TRUNCATED, directory, name,
+                        log.bytes);
+            return false;
+        }
+    }
+    reached = verify_order(directory, manifest->n_vcpus, manifest->cut, error);
+    return reached != NULL;
+}
+
+/* --- checkpoints ---------------------------------------------------------------- */
+
+/* A block begins at each place; what comes then was checked with the rest of the log. */
+static bool check_place(const char *directory, const char *name, bool is_first,
+                        const Manifest *manifest, GError **error)
+{
+    g_autoptr(Place) place = NULL;
+
+    if (!place_find(directory, name, is_first, manifest->n_vcpus, &place, error)) {
+        return false;
+    }
+
+    for (unsigned i = 0; place && i <= manifest->n_vcpus; i++) {
+        for (int j = 0; j < LOG_SUBSTREAMS; j++) {
+            g_autoptr(LogReader) reader = NULL;
+            LogEvent event;
+
+            if (!log_file_exists(manifest->n_vcpus, i, j)) {
+                continue;
+            }
+            reader = log_reader_open_at(directory, manifest->n_vcpus, i, j,
+                                        log_place_of(place->logs, i, j), error);
+            if (!reader || log_reader_next(reader, &event, error) == LOG_READER_BAD) {
+                g_prefix_error(error, "%s/%s: ", name, PLACE_FILE);
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+bool verify_checkpoint(const char *directory, const char *name, const Manifest *manifest,
+                       GError **error)
+{
+    g_autofree char *checkpoint = g_build_filename(directory, name, NULL);
+    g_autofree char *ram = g_build_filename(checkpoint, RAM_IMAGE_FILE, NULL);
+    bool is_first = manifest->checkpoints->len == 0 ||
+                    g_str_equal(name, manifest->checkpoints->pdata[0]);
+
+    return checkpoint_sums_check(checkpoint, error) &&
+           ram_image_check(ram, manifest->ram_size, error) &&
+           check_place(directory, name, is_first, manifest, error);
+}
+
+static void check_checkpoints(const char *directory, const Manifest *manifest,
+                              Verified *verified)
+{
+    if (manifest->checkpoints->len == 0) {
+        fault(verified, "%s: it has no checkpoint, from which replay would start", directory);
+    }
+    for (unsigned i = 0; i < manifest->checkpoints->len; i++) {
+        GError *error = NULL;
+
+        if (!verify_checkpoint(directory, manifest->checkpoints->pdata[i], manifest, &error)) {
+            fault_error(verified, error);
+        }
+    }
+}
+
+void verify_recording(const char *directory, const Manifest *manifest, Verified *verified)
+{
+    *verified = (Verified) {
+        .faults = g_ptr_array_new_with_free_func(g_free),
+        .cut_off = !manifest->complete,
+    };
+    if (check_logs(directory, manifest, verified)) {
+        check_order(directory, manifest, verified);
+    }
+    check_checkpoints(directory, manifest, verified);
+}

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * See questions.h.
+ */
+#include "qemu/osdep.h"
+#include "exec/cpu-common.h"
+#include "hw/boards.h"
+#include "hw/core/cpu.h"
+#include "qapi/error.h"
+
+#include "base/page-history.h"
+#include "hw/recorder/recorder-internal.h"
+#include "replay/debugger/debugger.h"
+#include "replay/debugger/questions.h"
+
+/* How many steps are looked at, at first and at most at once. */
+#define NEAR 1000000u
+#define FAR (256 * NEAR)
+/* Of those around now, how many are enough, and how far away they may be. */
+#define ENOUGH 8
+#define AROUND (64 * NEAR)
+
+static struct {
+    GMutex lock;
+    GArray *accesses;           /* of each stream ascending */
+} noted;
+
+bool question_find_memory(CPUState *cpu, uint64_t address, uint64_t size, bool physical,
+                          uint64_t *offset, Error **errp)
+{
+    uint64_t start = checkpoint_ram_address(), page = address & -(uint64_t)PAGE_HISTORY_PAGE;
+    uint64_t where = page, ram_size = MACHINE(qdev_get_machine())->ram_size;
+
+    if (size == 0 || size > PAGE_HISTORY_PAGE - address % PAGE_HISTORY_PAGE) {
+        error_setg(errp, "%" PRIu64 " bytes at 0x%" PRIx64 " are none, or more than one page", size,
+                   address);
+        return false;
+    }
+    if (!physical) {
+        where = cpu_get_phys_page_debug(cpu, page);
+        if (where == -1) {
+            error_setg(errp, "0x%" PRIx64 " is not mapped now, as vCPU %d sees it", address,
+                       cpu->cpu_index);
+            return false;
+        }
+    }
+    if (where < start || where - start >= ram_size) {
+        error_setg(errp, "0x%" PRIx64 " is not in the guest's memory", address);
+        return false;
+    }
+    *offset = where - start + address % PAGE_HISTORY_PAGE;
+    return true;
+}
+
+/* In the threads of vCPUs. */
+static void note(const Access *access)
+{
+    g_mutex_lock(&noted.lock);
+    g_array_append_val(noted.accesses, *access);
+    g_mutex_unlock(&noted.lock);
+}
+
+/* Of each stream, the last one alone. */
+static void note_last(const Access *access)
+{
+    g_mutex_lock(&noted.lock);
+    for (unsigned i = 0; i < noted.accesses->len; i++) {
+        if (g_array_index(noted.accesses, Access, i).stream == access->stream) {
+            g_array_remove_index(noted.accesses, i);
+            break;
+        }
+    }
+    g_array_append_val(noted.accesses, *access);
+    g_mutex_unlock(&noted.lock);
+}
+
+/* All accesses of steps from @low to @high are noted; it stands at @high then. */
+static bool look(uint64_t low, uint64_t high, uint64_t offset, uint64_t size, bool reads,
+                 AccessFn *fn, Error **errp)
+{
+    bool done;
+
+    if (!debugger_jump(low, errp)) {
+        return false;
+    }
+    accesses_watch(offset, size, reads, true, fn);
+    done = debugger_walk(high, errp);
+    accesses_unwatch();
+    return done;
+}
+
+/* Those of one stream are in the order in which they were made. */
+static GPtrArray *by_stream(unsigned n_streams)
+{
+    GPtrArray *streams = g_ptr_array_new_with_free_func((GDestroyNotify)g_array_unref);
+
+    for (unsigned i = 0; i < n_streams; i++) {
+        g_ptr_array_add(streams, g_array_new(false, false, sizeof(Access)));
+    }
+    for (unsigned i = 0; i < noted.accesses->len; i++) {
+        const Access *access = &g_array_index(noted.accesses, Access, i);
+
+        g_array_append_val(streams->pdata[access->stream], *access);
+    }
+    return streams;
+}
+
+/* When each was made; ascending.  They were noted since @low. */
+static GArray *put_in_order(uint64_t low)
+{
+    unsigned n_streams = MACHINE(qdev_get_machine())->smp.cpus + 1;
+    GArray *seen = g_array_new(false, false, sizeof(SeenAccess));
+    g_autoptr(GPtrArray) streams = by_stream(n_streams);
+    g_autofree unsigned *next = g_new0(unsigned, n_streams);
+    g_autoptr(TotalOrder) order = debugger_order(low);
+    Run run;
+
+    while (seen->len < noted.accesses->len && total_order_next(order, UINT64_MAX, &run, NULL)) {
+        uint64_t began = total_order_moment(order) - (run.to - run.from);
+        const GArray *accesses = streams->pdata[run.stream];
+
+        for (unsigned *i = &next[run.stream]; *i < accesses->len; ++*i) {
+            const Access *access = &g_array_index(accesses, Access, *i);
+            SeenAccess one = { began + (access->position - run.from), *access, -1 };
+
+            if (access->position >= run.to) {
+                break;
+            }
+            g_array_append_val(seen, one);
+        }
+    }
+    return seen;
+}
+
+static void begin(void)
+{
+    noted.accesses = g_array_new(false, false, sizeof(Access));
+}
+
+/* Back to where one was; an error that there is already is the one to be told. */
+static bool end(uint64_t now, bool done, Error **errp)
+{
+    g_clear_pointer(&noted.accesses, g_array_unref);
+    return debugger_jump(now, done ? errp : NULL) && done;
+}
+
+bool question_last_write(uint64_t offset, uint64_t size, SeenAccess *last, Error **errp)
+{
+    uint64_t now = debugger_moment(), high = now, width = NEAR;
+    bool done = true, found = false;
+
+    begin();
+    while (done && !found && high > debugger_first()) {
+        uint64_t low = high - debugger_first() > width ? high - width : debugger_first();
+
+        done = look(low, high, offset, size, false, note_last, errp);
+        if (done && noted.accesses->len > 0) {
+            g_autoptr(GArray) seen = put_in_order(low);
+
+            found = seen->len > 0;
+            if (found) {
+                *last = g_array_index(seen, SeenAccess, seen->len - 1);
+            }
+        }
+        high = low;
+        width = MIN(width * 4, FAR);
+    }
+    return end(now, done, errp) && found;
+}
+
+static unsigned count_before(const GArray *seen, uint64_t now)
+{
+    unsigned n = 0;
+
+    while (n < seen->len && g_array_index(seen, SeenAccess, n).moment < now) {
+        n++;
+    }
+    return n;
+}
+
+/*
+ * Who reads and has no copy needs one from the writer; who writes, all copies of others: the one that
+ * used it last is told.
+ */
+static void find_transfers(GArray *seen)
+{
+    unsigned n_streams = MACHINE(qdev_get_machine())->smp.cpus + 1;
+    g_autofree unsigned *used = g_new0(unsigned, n_streams);    /* when it had a copy; 0: none */
+    int writer = -1;
+
+    for (unsigned i = 0; i < seen->len; i++) {
+        SeenAccess *one = &g_array_index(seen, SeenAccess, i);
+        int stream = one->access.stream;
+
+        if (!one->access.is_write) {
+            one->from = used[stream] || writer == stream ? -1 : writer;
+        } else {
+            for (int other = 0; other < n_streams; other++) {
+                if (other != stream && used[other] &&
+                    (one->from < 0 || used[other] > used[one->from])) {
+                    one->from = other;
+                }
+            }
+            memset(used, 0, n_streams * sizeof(*used));
+            writer = stream;
+        }
+        used[stream] = i + 1;
+    }
+}
+
+GArray *question_who(uint64_t offset, uint64_t size, unsigned *n_before, Error **errp)
+{
+    uint64_t now = debugger_moment();
+    g_autoptr(GArray) seen = NULL;
+    bool done = true;
+
+    begin();
+    for (uint64_t width = NEAR; done && width <= AROUND; width *= 8) {
+        uint64_t low = now - debugger_first() > width ? now - width : debugger_first();
+        uint64_t high = debugger_last() - now > width ? now + width : debugger_last();
+
+        g_array_set_size(noted.accesses, 0);
+        g_clear_pointer(&seen, g_array_unref);
+        done = look(low, high, offset, size, true, note, errp);
+        if (done) {
+            seen = put_in_order(low);
+            find_transfers(seen);
+            *n_before = count_before(seen, now);
+        }
+        if (done && *n_before >= ENOUGH && seen->len - *n_before >= ENOUGH) {
+            break;
+        }
+    }
+    if (!end(now, done, errp)) {
+        return NULL;
+    }
+    if (seen->len > *n_before + ENOUGH) {
+        g_array_set_size(seen, *n_before + ENOUGH);
+    }
+    if (*n_before > ENOUGH) {
+        g_array_remove_range(seen, 0, *n_before - ENOUGH);
+        *n_before = ENOUGH;
+    }
+    return g_steal_pointer(&seen);
+}

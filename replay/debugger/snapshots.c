@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * See snapshots.h.  Snapshot i has its memory in version i of the history.
+ */
+#include "qemu/osdep.h"
+#include "hw/core/cpu.h"
+
+#include "base/page-history.h"
+#include "hw/recorder/recorder-internal.h"
+#include "replay/debugger/snapshots.h"
+#include "replay/player.h"
+
+struct Snapshot {
+    uint64_t moment;
+    TotalOrder *order;
+    PlayerState *player;
+    GByteArray *registers;
+    uint64_t bytes;             /* without memory */
+};
+
+static GPtrArray *snapshots;    /* ascending */
+static PageHistory *history;
+static unsigned current;        /* what is written since then, QEMU's dirty bits know */
+static uint64_t bytes, budget;  /* without memory; with it */
+static uint64_t held;           /* a moment */
+
+/* These stay: the first, the one held, the current one. */
+#define N_STAYING 3
+
+static Snapshot *get(unsigned i)
+{
+    return snapshots->pdata[i];
+}
+
+static Snapshot *snapshot_new(const TotalOrder *order)
+{
+    Snapshot *snapshot = g_new(Snapshot, 1);
+
+    snapshot->moment = total_order_moment(order);
+    snapshot->order = total_order_copy(order);
+    snapshot->player = player_save();
+    snapshot->registers = checkpoint_save_registers();
+    snapshot->bytes = sizeof(*snapshot) + total_order_size(order) +
+                      player_state_size(snapshot->player) + snapshot->registers->len;
+    bytes += snapshot->bytes;
+    return snapshot;
+}
+
+static void snapshot_free(gpointer data)
+{
+    Snapshot *snapshot = data;
+
+    bytes -= snapshot->bytes;
+    total_order_free(snapshot->order);
+    player_state_free(snapshot->player);
+    g_byte_array_unref(snapshot->registers);
+    g_free(snapshot);
+}
+
+void snapshots_begin(const TotalOrder *order, uint64_t most)
+{
+    uint64_t size;
+    const uint8_t *memory = checkpoint_ram(&size);
+
+    snapshots_end();
+    g_array_unref(checkpoint_take_changes());
+    history = page_history_new(memory, size / PAGE_HISTORY_PAGE);
+    snapshots = g_ptr_array_new_with_free_func(snapshot_free);
+    g_ptr_array_add(snapshots, snapshot_new(order));
+    current = 0;
+    budget = most;
+}
+
+void snapshots_end(void)
+{
+    g_clear_pointer(&history, page_history_free);
+    g_clear_pointer(&snapshots, g_ptr_array_unref);
+}
+
+/* --- too many -------------------------------------------------------------------- */
+
+/* How bad it would be to do without: the way that its neighbours are apart, by how far off it is. */
+static double worth(unsigned i, uint64_t now)
+{
+    uint64_t moment = get(i)->moment;
+    uint64_t after = i + 1 < snapshots->len ? get(i + 1)->moment : moment;
+    uint64_t gap = after - get(i - 1)->moment;
+
+    return gap / (1e6 + (moment > now ? moment - now : now - moment));
+}
+
+static void remove_one(void)
+{
+    uint64_t now = get(current)->moment;
+    unsigned worst = 0;
+
+    for (unsigned i = 1; i < snapshots->len; i++) {
+        if (i != current && get(i)->moment != held &&
+            (worst == 0 || worth(i, now) < worth(worst, now))) {
+            worst = i;
+        }
+    }
+    g_ptr_array_remove_index(snapshots, worst);
+    page_history_remove(history, worst);
+    current -= worst < current;
+}
+
+/* --- the interface ---------------------------------------------------------------- */
+
+/* The last that is not after @moment. */
+static int find(uint64_t moment)
+{
+    int i = snapshots->len - 1;
+
+    while (i >= 0 && get(i)->moment > moment) {
+        i--;
+    }
+    return i;
+}
+
+void snapshots_take(const TotalOrder *order)
+{
+    uint64_t moment = total_order_moment(order), size;
+    /* It may have run past some since it was at the current one. */
+    int before = find(moment);
+    g_autoptr(GArray) pages = checkpoint_take_changes();
+
+    if (get(before)->moment == moment) {
+        /* Replay is exact: what was true when this moment was passed before is true now. */
+        current = before;
+        return;
+    }
+    page_history_add(history, before, pages, checkpoint_ram(&size));
+    g_ptr_array_insert(snapshots, before + 1, snapshot_new(order));
+    current = before + 1;
+    while (bytes + page_history_bytes(history) > budget && snapshots->len > N_STAYING) {
+        remove_one();
+    }
+}
+
+void snapshots_hold(uint64_t moment)
+{
+    held = moment;
+}
+
+/* As a device would, so that code which was made of it is dropped. */
+static void write_page(uint32_t page, const uint8_t *content)
+{
+    checkpoint_write_ram(page * (uint64_t)PAGE_HISTORY_PAGE, content, PAGE_HISTORY_PAGE);
+}
+
+void snapshots_go(const Snapshot *snapshot)
+{
+    g_autoptr(GArray) pages = checkpoint_take_changes();
+    unsigned to;
+
+    g_ptr_array_find(snapshots, snapshot, &to);
+    page_history_go(history, current, pages, to, write_page);
+    g_array_unref(checkpoint_take_changes());
+    current = to;
+    checkpoint_load_registers(snapshot->registers);
+    player_load(snapshot->player);
+}
+
+const Snapshot *snapshots_at(uint64_t moment)
+{
+    int i = find(moment);
+
+    return i < 0 ? NULL : get(i);
+}
+
+const Snapshot *snapshots_of(unsigned stream, Position position)
+{
+    for (unsigned i = snapshots->len; i-- > 0; ) {
+        if (total_order_reached(get(i)->order, stream) <= position) {
+            return get(i);
+        }
+    }
+    return NULL;
+}
+
+uint64_t snapshot_moment(const Snapshot *snapshot)
+{
+    return snapshot->moment;
+}
+
+const TotalOrder *snapshot_order(const Snapshot *snapshot)
+{
+    return snapshot->order;
+}

@@ -1,0 +1,518 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * `reprise info`: what a recording is of, how it ended and how large it is,
+ * from its manifest and its logs.  For people as a table, for programs as JSON,
+ * whose keys stay as they are (docs/guide.md lists them).
+ *
+ * It reads all logs, since only their events tell which kind takes how much,
+ * and so a damaged one is noticed.
+ */
+#include <glib.h>
+#include <glib/gstdio.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+#include "recording/log-block.h"
+#include "recording/log-reader.h"
+#include "recording/manifest.h"
+#include "recording/place.h"
+#include "recording/ram-image.h"
+#include "recording/total-order.h"
+#include "recording/verify.h"
+#include "tool/json.h"
+#include "tool/tool.h"
+
+/* The kinds of bytes: the accounts of the logs, and checkpoints. */
+enum { KIND_CHECKPOINT = LOG_ACCOUNTS, KINDS };
+
+typedef struct Info {
+    const char *directory;
+    Manifest *manifest;
+    uint64_t raw[KINDS];        /* bytes of content */
+    uint64_t stored[KINDS];     /* bytes on disk */
+    uint64_t events;
+    bool cut_off;               /* at least one log */
+    Point *logged;              /* the last event of each vCPU */
+    GPtrArray *points;          /* of the checkpoints, in words */
+} Info;
+
+static void info_clear(Info *info)
+{
+    manifest_free(info->manifest);
+    point_free(info->logged);
+    g_clear_pointer(&info->points, g_ptr_array_unref);
+}
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Info, info_clear)
+
+static const char *kind_name(unsigned kind)
+{
+    return kind == KIND_CHECKPOINT ? "checkpoint" : log_account_name(kind);
+}
+
+static uint64_t sum(const uint64_t bytes[KINDS])
+{
+    uint64_t total = 0;
+
+    for (unsigned i = 0; i < KINDS; i++) {
+        total += bytes[i];
+    }
+    return total;
+}
+
+/* What the recorder promised in the end must be there too. */
+static bool is_complete(const Info *info)
+{
+    return info->manifest->complete && !info->cut_off;
+}
+
+/* --------------------------------- collecting ------------------------------- */
+
+/*
+ * The kinds of a log share its compressed blocks, so each gets its part of the
+ * file by its part of the content; what rounding leaves over goes to the largest.
+ */
+static void add_log(Info *info, const LogTotals *totals)
+{
+    uint64_t left = totals->stored_bytes;
+    int largest = 0;
+
+    for (int i = 0; i < LOG_ACCOUNTS; i++) {
+        double part = totals->raw_bytes ? (double)totals->account_bytes[i] / totals->raw_bytes : 0;
+        uint64_t stored = MIN((uint64_t)(part * totals->stored_bytes), left);
+
+        info->raw[i] += totals->account_bytes[i];
+        info->stored[i] += stored;
+        left -= stored;
+        if (totals->account_bytes[i] > totals->account_bytes[largest]) {
+            largest = i;
+        }
+    }
+    info->stored[largest] += left;
+    info->events += totals->events;
+    info->cut_off |= totals->cut_off;
+}
+
+static bool read_logs(Info *info, GError **error)
+{
+    unsigned n_vcpus = info->manifest->n_vcpus;
+
+    info->logged = point_new(n_vcpus);
+    for (unsigned stream = 0; stream <= n_vcpus; stream++) {
+        for (int log = 0; log < LOG_SUBSTREAMS; log++) {
+            LogTotals totals = { 0 };
+
+            if (!log_file_exists(n_vcpus, stream, log)) {
+                continue;
+            }
+            if (!log_totals_read(info->directory, n_vcpus, stream, log, &totals, error)) {
+                return false;
+            }
+            add_log(info, &totals);
+            if (stream < n_vcpus) {
+                info->logged->at[stream] = MAX(info->logged->at[stream], totals.last);
+            }
+        }
+    }
+    return true;
+}
+
+/* The first one lies where the recording begins, unless that was dropped. */
+static bool read_place(Info *info, const char *name, GError **error)
+{
+    g_autoptr(Place) place = NULL;
+
+    if (!place_find(info->directory, name, info->points->len == 0, info->manifest->n_vcpus, &place,
+                    error)) {
+        return false;
+    }
+    if (!place) {
+        place = place_new(info->manifest->n_vcpus);
+    }
+    g_ptr_array_add(info->points, point_format(place->point));
+    return true;
+}
+
+static bool read_checkpoint(Info *info, const char *name, GError **error)
+{
+    g_autofree char *directory = g_build_filename(info->directory, name, NULL);
+    g_autofree char *ram = g_build_filename(directory, RAM_IMAGE_FILE, NULL);
+    g_autoptr(GDir) entries = g_dir_open(directory, 0, NULL);
+    uint64_t stored = 0, stored_ram = 0, raw_ram;
+    const char *entry;
+
+    if (!entries) {
+        g_set_error(error, MANIFEST_ERROR, MANIFEST_ERROR_INVALID,
+                    "%s: checkpoint '%s' is missing", info->directory, name);
+        return false;
+    }
+    while ((entry = g_dir_read_name(entries))) {
+        g_autofree char *path = g_build_filename(directory, entry, NULL);
+        GStatBuf st;
+
+        if (g_lstat(path, &st) == 0 && S_ISREG(st.st_mode)) {
+            stored += st.st_size;
+            if (g_str_equal(entry, RAM_IMAGE_FILE)) {
+                stored_ram = st.st_size;
+            }
+        }
+    }
+    if (!ram_image_raw_size(ram, &raw_ram, error) || !read_place(info, name, error)) {
+        return false;
+    }
+    if (info->points->len > 1) {
+        raw_ram = stored_ram;       /* of a later one, it has only what changed */
+    }
+    info->stored[KIND_CHECKPOINT] += stored;
+    info->raw[KIND_CHECKPOINT] += stored - stored_ram + raw_ram;
+    return true;
+}
+
+/* Where the logs begin, in words, and with which checkpoint. */
+static char *beginning(const char *directory)
+{
+    g_autoptr(Manifest) manifest = manifest_load(directory, NULL);
+    GString *words = g_string_new(NULL);
+
+    if (manifest && manifest->checkpoints->len > 0) {
+        g_string_append(words, manifest->checkpoints->pdata[0]);
+    }
+    for (unsigned i = 0; manifest && i < (manifest->n_vcpus + 1) * LOG_SUBSTREAMS; i++) {
+        unsigned stream = i / LOG_SUBSTREAMS, log = i % LOG_SUBSTREAMS;
+        g_autoptr(LogReader) reader =
+            log_file_exists(manifest->n_vcpus, stream, log) ?
+            log_reader_open(directory, manifest->n_vcpus, stream, log, NULL) : NULL;
+        Position reached = 0;
+
+        if (reader && log_reader_dropped(reader, &reached)) {
+            g_string_append_printf(words, " %" PRIu64, reached);
+        }
+    }
+    return g_string_free(words, false);
+}
+
+static bool collect_once(Info *info, GError **error)
+{
+    info->manifest = manifest_load(info->directory, error);
+    if (!info->manifest || !read_logs(info, error)) {
+        return false;
+    }
+    info->points = g_ptr_array_new_with_free_func(g_free);
+    for (unsigned i = 0; i < info->manifest->checkpoints->len; i++) {
+        if (!read_checkpoint(info, info->manifest->checkpoints->pdata[i], error)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/*
+ * A flight recorder may drop the start of its logs while they are read.  Then what was read is
+ * neither the old nor the new, and it is read again.
+ */
+static bool collect(Info *info, GError **error)
+{
+    g_autofree char *begins = beginning(info->directory);
+
+    for (;;) {
+        g_autofree char *before = g_steal_pointer(&begins);
+        g_autoptr(GError) failure = NULL;
+
+        if (collect_once(info, &failure)) {
+            return true;
+        }
+        begins = beginning(info->directory);
+        if (g_str_equal(begins, before)) {
+            g_propagate_error(error, g_steal_pointer(&failure));
+            return false;
+        }
+        info_clear(info);
+        *info = (Info) { .directory = info->directory };
+    }
+}
+
+/* ---------------------------------- for programs ---------------------------- */
+
+static void json_end(Json *json, const Manifest *manifest)
+{
+    g_autofree char *point = manifest->end ? point_format(manifest->end) : NULL;
+    g_autofree char *cut = manifest->cut ? point_format(manifest->cut) : NULL;
+
+    json_string(json, "end_point", point);
+    json_string(json, "cut", cut);
+    if (!manifest->end) {
+        json_null(json, "end_digest");
+        json_null(json, "seconds");
+        json_null(json, "instructions");
+        json_null(json, "arcs");
+        return;
+    }
+    json_open(json, "end_digest", '{');
+    json_string(json, "ram", manifest->ram_digest);
+    json_open(json, "registers", '[');
+    for (unsigned i = 0; i < manifest->n_vcpus; i++) {
+        g_autofree char *digest = g_strdup_printf("%016" PRIx64, manifest->register_digests[i]);
+        json_string(json, NULL, digest);
+    }
+    json_close(json, '[');
+    json_close(json, '{');
+    json_double(json, "seconds", manifest->seconds);
+    json_open(json, "instructions", '[');
+    for (unsigned i = 0; i < manifest->n_vcpus; i++) {
+        json_u64(json, NULL, manifest->instructions[i]);
+    }
+    json_close(json, '[');
+    json_u64(json, "arcs", manifest->arcs);
+}
+
+static void json_bytes(Json *json, const char *key, uint64_t raw, uint64_t stored)
+{
+    json_open(json, key, '{');
+    json_u64(json, "raw", raw);
+    json_u64(json, "stored", stored);
+    json_close(json, '{');
+}
+
+static void print_json(const Info *info)
+{
+    const Manifest *manifest = info->manifest;
+    g_autofree char *logged = point_format(info->logged);
+    g_autofree char *text = NULL;
+    Json json;
+
+    json_init(&json);
+    json_open(&json, NULL, '{');
+    json_string(&json, "directory", info->directory);
+    json_bool(&json, "complete", is_complete(info));
+    json_bool(&json, "replayable", manifest_check_replayable(manifest, NULL));
+    json_u64(&json, "vcpus", manifest->n_vcpus);
+    json_string(&json, "end_reason", manifest->end_reason);
+    json_end(&json, manifest);
+    json_string(&json, "logged_to", logged);
+    json_u64(&json, "log_events", info->events);
+    json_open(&json, "log_bytes", '{');
+    for (unsigned i = 0; i < KINDS; i++) {
+        json_bytes(&json, kind_name(i), info->raw[i], info->stored[i]);
+    }
+    json_bytes(&json, "total", sum(info->raw), sum(info->stored));
+    json_close(&json, '{');
+    json_open(&json, "checkpoints", '[');
+    for (unsigned i = 0; i < manifest->checkpoints->len; i++) {
+        json_string(&json, NULL, manifest->checkpoints->pdata[i]);
+    }
+    json_close(&json, '[');
+    json_open(&json, "checkpoint_points", '[');
+    for (unsigned i = 0; i < info->points->len; i++) {
+        json_string(&json, NULL, info->points->pdata[i]);
+    }
+    json_close(&json, '[');
+    json_string(&json, "arch", manifest->arch);
+    json_string(&json, "machine", manifest->machine);
+    json_string(&json, "machine_options", manifest->machine_options);
+    json_string(&json, "cpu", manifest->cpu);
+    json_u64(&json, "ram_bytes", manifest->ram_size);
+    json_string(&json, "console", manifest->console);
+    json_u64(&json, "console_address", manifest->console_address);
+    json_string(&json, "start", manifest->start);
+    json_u64(&json, "start_time", manifest->start_time);
+    json_u64(&json, "log_version", manifest->log_version);
+    json_string(&json, "reprise_version", manifest->reprise_version);
+    json_string(&json, "patch_level", manifest->patch_level);
+    json_string(&json, "qemu_version", manifest->qemu_version);
+    json_close(&json, '{');
+    text = json_finish(&json);
+    fputs(text, stdout);
+}
+
+/* ----------------------------------- for people ----------------------------- */
+
+static void row(const char *name, const char *format, ...) G_GNUC_PRINTF(2, 3);
+static void row(const char *name, const char *format, ...)
+{
+    va_list args;
+
+    printf("%-14s ", name);
+    va_start(args, format);
+    vprintf(format, args);
+    va_end(args);
+    putchar('\n');
+}
+
+/* "1.5 GiB"; glib's g_format_size() would put a no-break space in it. */
+static char *short_size(uint64_t bytes)
+{
+    static const char *const units[] = { "bytes", "KiB", "MiB", "GiB", "TiB" };
+    double size = bytes;
+    unsigned unit = 0;
+
+    for (; size >= 1024 && unit + 1 < G_N_ELEMENTS(units); unit++) {
+        size /= 1024;
+    }
+    return g_strdup_printf(unit ? "%.1f %s" : "%.0f %s", size, units[unit]);
+}
+
+static void print_size(const char *name, uint64_t raw, uint64_t stored)
+{
+    g_autofree char *big = short_size(stored);
+
+    printf("  %-12s %15" PRIu64 " %15" PRIu64 "  %s\n", name, raw, stored, big);
+}
+
+static void print_end(const Manifest *manifest)
+{
+    g_autofree char *point = NULL;
+
+    if (!manifest->end) {
+        return;
+    }
+    point = point_format(manifest->end);
+    row("end", "%s, after %.3f s", point, manifest->seconds);
+    row("end digest", "RAM %s", *manifest->ram_digest ? manifest->ram_digest : "unknown");
+    row("arcs", "%" PRIu64, manifest->arcs);
+    printf("\n  %-12s %15s  %s\n", "vCPU", "instructions", "end digest of registers");
+    for (unsigned i = 0; i < manifest->n_vcpus; i++) {
+        printf("  %-12u %15" PRIu64 "  %016" PRIx64 "\n", i, manifest->instructions[i],
+               manifest->register_digests[i]);
+    }
+}
+
+static void print_table(const Info *info)
+{
+    const Manifest *manifest = info->manifest;
+    g_autofree char *ram = short_size(manifest->ram_size);
+    g_autofree char *logged = point_format(info->logged);
+    g_autoptr(GError) why = NULL;
+
+    row("recording", "%s", info->directory);
+    row("made by", "reprise %s, QEMU %s, patches %s", manifest->reprise_version,
+        manifest->qemu_version, manifest->patch_level);
+    row("machine", "%s %s%s%s", manifest->arch, manifest->machine,
+        *manifest->machine_options ? "," : "", manifest->machine_options);
+    row("cpu", "%u x %s", manifest->n_vcpus, manifest->cpu);
+    row("ram", "%s", ram);
+    row("started", "%s", manifest->start);
+    row("complete", "%s%s%s", is_complete(info) ? "yes" : "no",
+        *manifest->end_reason ? ", " : "", manifest->end_reason);
+    row("replayable", "%s", manifest_check_replayable(manifest, &why) ? "yes" : why->message);
+    if (!is_complete(info)) {
+        row("logged to", "%s", logged);
+    }
+    if (manifest->cut) {
+        g_autofree char *cut = point_format(manifest->cut);
+
+        row("cut", "%s", cut);
+    }
+    print_end(manifest);
+
+    printf("\n  %-12s %s\n", "checkpoint", "position");
+    for (unsigned i = 0; i < info->points->len; i++) {
+        printf("  %-12u %s\n", i, (const char *)info->points->pdata[i]);
+    }
+    printf("\n  %-12s %15s %15s\n", "bytes", "content", "stored");
+    for (unsigned i = 0; i < KINDS; i++) {
+        print_size(kind_name(i), info->raw[i], info->stored[i]);
+    }
+    print_size("total", sum(info->raw), sum(info->stored));
+}
+
+/* ----------------------------------- a moment ------------------------------- */
+
+static int show_moment(const char *directory, const char *text, bool json)
+{
+    g_autoptr(GError) error = NULL;
+    g_autoptr(Manifest) manifest = NULL;
+    g_autoptr(TotalOrder) order = NULL;
+    g_autoptr(Point) point = NULL;
+    g_autofree char *words = NULL;
+    uint64_t moment;
+
+    if (!g_ascii_string_to_unsigned(text, 10, 0, UINT64_MAX, &moment, NULL)) {
+        return usage_error("info: --at is a number of steps, not '%s'", text);
+    }
+    manifest = manifest_load(directory, &error);
+    if (!manifest || !verify_for_replay(directory, manifest, &error)) {
+        return input_error(error);
+    }
+    order = total_order_open_at(directory, manifest, moment, &error);
+    if (!order) {
+        return input_error(error);
+    }
+    point = point_new(manifest->n_vcpus);
+    for (unsigned i = 0; i < manifest->n_vcpus; i++) {
+        point->at[i] = total_order_reached(order, i);
+    }
+    words = point_format(point);
+    if (json) {
+        g_autofree char *made = NULL;
+        Json members;
+
+        json_init(&members);
+        json_open(&members, NULL, '{');
+        json_u64(&members, "moment", moment);
+        json_string(&members, "point", words);
+        json_u64(&members, "dma", total_order_reached(order, manifest->n_vcpus));
+        json_close(&members, '{');
+        made = json_finish(&members);
+        fputs(made, stdout);
+    } else {
+        printf("moment %" PRIu64 ": %s, DMA at %" PRIu64 "\n", moment, words,
+               total_order_reached(order, manifest->n_vcpus));
+    }
+    return STATUS_OK;
+}
+
+static const char usage[] =
+    "usage: reprise info [--json] [--at MOMENT] DIR\n"
+    "\n"
+    "Show what a recording is of, how it ended, whether it can be replayed by this\n"
+    "build, and what takes how much space.\n"
+    "\n"
+    "  --json          the same, and more, for programs\n"
+    "  --at MOMENT     instead: where all vCPUs are when so many steps have been\n"
+    "                  made by all together, in one order that is always the same\n"
+    "  --help          show this text\n"
+    "\n"
+    "exit status: 0; 2 it cannot be read\n";
+
+int run_info(int argc, char **argv)
+{
+    g_auto(Info) info = { 0 };
+    g_autoptr(GError) error = NULL;
+    const char *at = NULL;
+    bool json = false;
+
+    for (int i = 1; i < argc; i++) {
+        if (g_str_equal(argv[i], "--json")) {
+            json = true;
+        } else if (g_str_equal(argv[i], "--at")) {
+            at = argv[++i];
+            if (!at) {
+                return usage_error("%s", "info: --at needs a number of steps");
+            }
+        } else if (g_str_equal(argv[i], "--help") || g_str_equal(argv[i], "-h")) {
+            fputs(usage, stdout);
+            return STATUS_OK;
+        } else if (argv[i][0] == '-' && argv[i][1]) {
+            return usage_error("info: unknown option '%s'", argv[i]);
+        } else if (info.directory) {
+            return usage_error("info takes one directory, got '%s' too", argv[i]);
+        } else {
+            info.directory = argv[i];
+        }
+    }
+    if (!info.directory) {
+        return usage_error("%s", "info: which recording? Give its directory");
+    }
+    if (at) {
+        return show_moment(info.directory, at, json);
+    }
+    if (!collect(&info, &error)) {
+        return input_error(error);
+    }
+    if (json) {
+        print_json(&info);
+    } else {
+        print_table(&info);
+    }
+    return STATUS_OK;
+}

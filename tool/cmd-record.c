@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * `reprise record`: starts a guest, the stock one or any, records it from
+ * power-on, and ends with it.
+ *
+ * images/boot knows how the stock guest is started.  The recorder in QEMU does
+ * the rest; what became of it is read from the manifest that it leaves.
+ */
+#include <glib.h>
+#include <glib/gstdio.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/disk-usage.h"
+#include "recording/manifest.h"
+#include "tool/emulator.h"
+#include "tool/progress.h"
+#include "tool/tool.h"
+
+typedef struct Record {
+    char *directory;            /* absolute */
+    char *given;                /* as the user wrote it */
+    char *arch;
+    int smp;
+    int mem;
+    char *run;
+    double timeout;
+    char *max_size;
+    char *qmp;
+    int64_t digest_interval;    /* 0: QEMU's default */
+    double checkpoint_interval; /* in seconds; 0: none but the first */
+    double keep_seconds;        /* 0: all */
+    gboolean slow_path;
+    int64_t chaos;              /* for tests: docs/develop.md */
+    char **command;             /* the user's, after "--"; NULL: the stock guest */
+
+    /* How it ended, as far as known. */
+    char *reason;               /* what QEMU said */
+    const char *stopper;        /* who, if it was us */
+} Record;
+
+static void record_clear(Record *record)
+{
+    g_free(record->directory);
+    g_free(record->given);
+    g_free(record->arch);
+    g_free(record->run);
+    g_free(record->max_size);
+    g_free(record->qmp);
+    g_free(record->reason);
+}
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Record, record_clear)
+
+/* --- the command line ------------------------------------------------------- */
+
+static const char usage[] =
+    "usage: reprise record -o DIR [OPTION...] [-- QEMU ARG...]\n"
+    "\n"
+    "Record a guest from power-on until it ends, or until Ctrl-C or --timeout:\n"
+    "the stock guest of images/boot, or the one that QEMU ARG... starts.\n"
+    "\n"
+    "  -o, --output DIR  where to put the recording: a new or empty directory\n"
+    "  --arch A          the stock guest's architecture (default: aarch64)\n"
+    "  --smp N           its vCPUs (default: 1)\n"
+    "  --mem MiB         its memory (default: 512)\n"
+    "  --run CMD         what it runs (default: a shell; Ctrl-A X ends it)\n"
+    "  --timeout S       stop the recording and the guest after so many seconds\n"
+    "  --max-size SIZE   the same, when the recording has so many bytes on disk\n"
+    "                    (suffixes K, M, G)\n"
+    "  --qmp SOCK        QEMU answers QMP on this socket; when the recording ends,\n"
+    "                    the guest goes on\n"
+    "  --checkpoint-interval S   make a checkpoint every S seconds, where replay can\n"
+    "                    begin (default: only at the start)\n"
+    "  --keep-seconds S  keep the last S seconds only, in bounded space, until the\n"
+    "                    recording is stopped or the guest ends or panics\n"
+    "  --digest-interval N   log registers every N steps (default: 1000000), to find\n"
+    "                    where a replay goes astray\n"
+    "  --slow-path       see every access to memory, as on a host whose code\n"
+    "                    generator has no test for it; for tests\n"
+    "  --help            show this text\n"
+    "\n"
+    "exit status: 0 recorded completely; 1 the recording ended early, and why;\n"
+    "2 nothing was recorded\n";
+
+/* An error in words; NULL if all is well. */
+static const char *check_options(const Record *record)
+{
+    if (!record->given || !*record->given) {
+        return "where to? Give a new directory with -o";
+    }
+    if (record->command && (record->arch || record->smp || record->mem || record->run)) {
+        return "--arch, --smp, --mem and --run are for the stock guest, not with -- QEMU";
+    }
+    if (record->command && !record->command[0]) {
+        return "no QEMU after --";
+    }
+    if (record->smp < 0 || record->mem < 0) {
+        return "--smp and --mem: at least 1";
+    }
+    if (record->digest_interval < 0) {
+        return "--digest-interval: at least 1";
+    }
+    if (record->chaos < 0) {
+        return "--chaos: a seed, at least 1";
+    }
+    if (!(record->checkpoint_interval >= 0)) {
+        return "--checkpoint-interval: seconds, more than 0";
+    }
+    if (!(record->keep_seconds >= 0)) {
+        return "--keep-seconds: more than 0";
+    }
+    if (!(record->timeout >= 0)) {
+        return "--timeout: more than 0";
+    }
+    if (record->max_size && !parse_size(record->max_size)) {
+        return "--max-size: a size, such as 500M";
+    }
+    return NULL;
+}
+
+/* Returns false if @status is to be returned. */
+static bool parse_arguments(Record *record, int argc, char **argv, int *status)
+{
+    gboolean help = FALSE;
+    const GOptionEntry entries[] = {
+        { "help", 'h', 0, G_OPTION_ARG_NONE, &help, NULL, NULL },
+        { "output", 'o', 0, G_OPTION_ARG_FILENAME, &record->given, NULL, NULL },
+        { "arch", 0, 0, G_OPTION_ARG_STRING, &record->arch, NULL, NULL },
+        { "smp", 0, 0, G_OPTION_ARG_INT, &record->smp, NULL, NULL },
+        { "mem", 0, 0, G_OPTION_ARG_INT, &record->mem, NULL, NULL },
+        { "run", 0, 0, G_OPTION_ARG_STRING, &record->run, NULL, NULL },
+        { "timeout", 0, 0, G_OPTION_ARG_DOUBLE, &record->timeout, NULL, NULL },
+        { "max-size", 0, 0, G_OPTION_ARG_STRING, &record->max_size, NULL, NULL },
+        { "qmp", 0, 0, G_OPTION_ARG_FILENAME, &record->qmp, NULL, NULL },
+        { "checkpoint-interval", 0, 0, G_OPTION_ARG_DOUBLE, &record->checkpoint_interval, NULL,
+          NULL },
+        { "keep-seconds", 0, 0, G_OPTION_ARG_DOUBLE, &record->keep_seconds, NULL, NULL },
+        { "digest-interval", 0, 0, G_OPTION_ARG_INT64, &record->digest_interval, NULL, NULL },
+        { "slow-path", 0, 0, G_OPTION_ARG_NONE, &record->slow_path, NULL, NULL },
+        { "chaos", 0, 0, G_OPTION_ARG_INT64, &record->chaos, NULL, NULL },
+        G_OPTION_ENTRY_NULL
+    };
+    const char *objection;
+
+    record->command = emulator_arguments(&argc, argv);
+    if (!parse_options("record", entries, &help, usage, &argc, &argv, status)) {
+        return false;
+    }
+    if (argc > 1) {
+        *status = usage_error("record: unexpected argument '%s'", argv[1]);
+        return false;
+    }
+    objection = check_options(record);
+    if (objection) {
+        *status = usage_error("record: %s", objection);
+        return false;
+    }
+    record->directory = g_canonicalize_filename(record->given, NULL);
+    return true;
+}
+
+/* --- the guest -------------------------------------------------------------- */
+
+/* The user's command; "qemu-system-aarch64" alone means ours. */
+static char **users_command(const Record *record)
+{
+    char **command = g_strdupv(record->command);
+    char *ours = strchr(command[0], '/') ? NULL : emulator_find(command[0]);
+
+    if (ours) {
+        g_free(command[0]);
+        command[0] = ours;
+    }
+    return command;
+}
+
+/* --- recording -------------------------------------------------------------- */
+
+static void warn_of_low_disk(const Record *record, const JsonValue *event)
+{
+    if (g_strcmp0(json_member_string(event, "event"), "RECORDER_LOW_DISK_SPACE") == 0) {
+        fprintf(stderr, "reprise: the disk that %s is on has only %.1f MiB left\n", record->given,
+                json_member_number(json_member(event, "data"), "free-bytes") / 1048576);
+    }
+}
+
+/* Of ours: with --qmp there may be others. */
+static bool has_stopped(Record *record, const JsonValue *event)
+{
+    const JsonValue *data = json_member(event, "data");
+
+    if (g_strcmp0(json_member_string(event, "event"), "RECORDER_STOPPED") != 0 ||
+        g_strcmp0(json_member_string(data, "directory"), record->directory) != 0) {
+        return false;
+    }
+    g_free(record->reason);
+    record->reason = g_strdup(json_member_string(data, "reason"));
+    return true;
+}
+
+static void show(void *opaque, const JsonValue *info)
+{
+    const Record *record = opaque;
+
+    if (g_strcmp0(json_member_string(info, "directory"), record->directory) == 0) {
+        progress_line("recording %s: %.0f s, %.1f MiB, %.1f MiB/s", record->given,
+                      json_member_number(info, "seconds"),
+                      json_member_number(info, "stored-bytes") / 1048576,
+                      json_member_number(info, "rate") / 1048576);
+    }
+}
+
+/* Until QEMU has ended. */
+static void follow(Record *record, Emulator *emulator)
+{
+    int64_t deadline = record->timeout > 0
+                       ? g_get_monotonic_time() + (int64_t)MIN(record->timeout * 1e6, 1e15)
+                       : INT64_MAX;
+    bool recording = true;
+
+    for (;;) {
+        g_autoptr(JsonValue) event = NULL;
+
+        switch (emulator_wait_showing(emulator, deadline, show, record, &event)) {
+        case EMULATOR_EVENT:
+            warn_of_low_disk(record, event);
+            if (has_stopped(record, event)) {
+                recording = false;
+                /* Somebody may want to look at the guest as it is now. */
+                if (!record->qmp) {
+                    emulator_quit(emulator);
+                }
+            }
+            break;
+        case EMULATOR_ENDED:
+            return;
+        case EMULATOR_SIGNAL:
+        case EMULATOR_DEADLINE:
+        case EMULATOR_OTHER:
+            if (recording) {
+                record->stopper = g_get_monotonic_time() >= deadline ? "--timeout" : "a signal";
+                progress_line("ending the recording");
+                /* Paused, so that nothing is shown that was not recorded. */
+                emulator_execute(emulator, "recorder-stop", "{\"pause\": true}", NULL);
+            }
+            emulator_quit(emulator);
+            break;
+        }
+    }
+}
+
+/* Says what became of it. */
+static int report(const Record *record, const Emulator *emulator)
+{
+    g_autoptr(Manifest) manifest = manifest_load(record->directory, NULL);
+    uint64_t instructions = 0;
+
+    if (!manifest || !manifest->end) {
+        g_autofree char *ending = emulator_ending(emulator);
+
+        /* The reason is known if the manifest alone could not be written. */
+        fprintf(stderr, "reprise: %s was cut off: %s%s\n", record->given,
+                record->reason ? record->reason : "QEMU ended with ",
+                record->reason ? "" : ending);
+        return STATUS_DIVERGED;
+    }
+    if (!manifest->complete) {
+        fprintf(stderr, "reprise: %s ended early: %s\n", record->given, manifest->end_reason);
+        return STATUS_DIVERGED;
+    }
+    for (unsigned i = 0; i < manifest->n_vcpus; i++) {
+        instructions += manifest->instructions[i];
+    }
+    fprintf(stderr, "reprise: recorded %s: %.1f MiB, %.1f s, %" PRIu64 " instructions, %s%s\n",
+            record->given, disk_usage(record->directory) / 1048576.0, manifest->seconds,
+            instructions, record->stopper ? "stopped by " : "",
+            record->stopper ? record->stopper : manifest->end_reason);
+    return STATUS_OK;
+}
+
+/* Of recorder-start; NULL and @error if there can be none. */
+static char *task_arguments(const Record *record, GError **error)
+{
+    Json arguments;
+
+    json_init(&arguments);
+    json_open(&arguments, NULL, '{');
+    if (record->checkpoint_interval) {
+        json_double(&arguments, "checkpoint-interval", record->checkpoint_interval);
+    }
+    if (record->keep_seconds) {
+        json_double(&arguments, "keep-seconds", record->keep_seconds);
+    }
+    if (record->digest_interval) {
+        json_u64(&arguments, "digest-interval", record->digest_interval);
+    }
+    if (record->max_size) {
+        json_u64(&arguments, "max-bytes", parse_size(record->max_size));
+    }
+    if (record->slow_path) {
+        json_bool(&arguments, "slow-path", true);
+    }
+    if (record->chaos) {
+        json_u64(&arguments, "x-chaos", record->chaos);
+    }
+    if (!emulator_put_path(&arguments, "directory", record->directory, error)) {
+        return NULL;
+    }
+    json_close(&arguments, '{');
+    return json_finish(&arguments);
+}
+
+int run_record(int argc, char **argv)
+{
+    g_auto(Record) record = { 0 };
+    g_auto(GStrv) command = NULL;
+    g_autofree char *arguments = NULL;
+    g_autoptr(Emulator) emulator = NULL;
+    g_autoptr(GError) error = NULL;
+    int status;
+
+    if (!parse_arguments(&record, argc, argv, &status)) {
+        return status;
+    }
+    command = record.command ? users_command(&record)
+                             : emulator_stock_command(record.arch, record.smp, record.mem, record.run,
+                                                      &error);
+    if (!command || !(arguments = task_arguments(&record, &error)) ||
+        !(emulator = emulator_start_task(command, record.qmp, !record.run, "recorder-start",
+                                         arguments, &error))) {
+        return input_error(error);
+    }
+    if (!emulator_execute(emulator, "cont", NULL, &error)) {
+        emulator_quit(emulator);
+        return input_error(error);
+    }
+    follow(&record, emulator);
+    return report(&record, emulator);
+}

@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * `reprise xml`: a domain definition for libvirt, of a guest that can be recorded.
+ *
+ * images/boot knows emulator, kernel and parameters of the stock guest; what libvirt
+ * would add by itself and cannot be recorded (balloon, USB, PMU) is switched off.
+ */
+#include <glib.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tool/emulator.h"
+#include "tool/tool.h"
+
+/* Beyond this, the interrupt controller must be version 3. */
+#define GIC2_VCPUS  8
+
+typedef struct Xml {
+    char *arch;
+    char *name;
+    int smp;
+    int mem;
+    char *run;
+    char *kernel;
+    char *initrd;
+    char *append;
+    char *console;              /* a file; NULL: a terminal of libvirt's */
+} Xml;
+
+static void xml_clear(Xml *xml)
+{
+    g_free(xml->arch);
+    g_free(xml->name);
+    g_free(xml->run);
+    g_free(xml->kernel);
+    g_free(xml->initrd);
+    g_free(xml->append);
+    g_free(xml->console);
+}
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Xml, xml_clear)
+
+static const char usage[] =
+    "usage: reprise xml [OPTION...] > FILE; virsh define FILE\n"
+    "\n"
+    "Print a domain definition for libvirt: a guest that can be recorded, in our\n"
+    "emulator, with a kernel and an initrd; those of the stock guest unless others\n"
+    "are given.  reprise start --domain NAME records it.\n"
+    "\n"
+    "  --name NAME       of the domain (default: reprise)\n"
+    "  --arch A          aarch64, the only one so far that can be recorded\n"
+    "  --smp N           vCPUs (default: 1)\n"
+    "  --mem MiB         memory (default: 512)\n"
+    "  --run CMD         what the stock guest runs (default: a shell)\n"
+    "  --kernel FILE     another kernel, and with it:\n"
+    "  --initrd FILE     its initrd (default: none)\n"
+    "  --append TEXT     its parameters (default: console=ttyAMA0)\n"
+    "  --console FILE    where the console's output goes (default: a terminal, for\n"
+    "                    virsh console)\n"
+    "  --help            show this text\n"
+    "\n"
+    "libvirt 9.0, of Debian 12, passes options that QEMU 10 lacks; 11.3, of its\n"
+    "backports and of Debian 13, is new enough.\n"
+    "\n"
+    "exit status: 0; 2 there is no such guest\n";
+
+/* An error in words; NULL if all is well. */
+static const char *check_options(const Xml *xml)
+{
+    if (xml->arch && !g_str_equal(xml->arch, "aarch64")) {
+        return "--arch: only aarch64 guests can be recorded so far";
+    }
+    if (xml->smp < 0 || xml->mem < 0) {
+        return "--smp and --mem: at least 1";
+    }
+    if (!xml->kernel && (xml->initrd || xml->append)) {
+        return "--initrd and --append come with --kernel";
+    }
+    if (xml->kernel && xml->run) {
+        return "--run is for the stock guest, not with --kernel";
+    }
+    if (xml->name && (!*xml->name || strchr(xml->name, '/') || strchr(xml->name, '\n'))) {
+        return "--name: a name without a slash";
+    }
+    return NULL;
+}
+
+/* Returns false if @status is to be returned. */
+static bool parse_arguments(Xml *xml, int argc, char **argv, int *status)
+{
+    gboolean help = FALSE;
+    const GOptionEntry entries[] = {
+        { "help", 'h', 0, G_OPTION_ARG_NONE, &help, NULL, NULL },
+        { "arch", 0, 0, G_OPTION_ARG_STRING, &xml->arch, NULL, NULL },
+        { "name", 0, 0, G_OPTION_ARG_STRING, &xml->name, NULL, NULL },
+        { "smp", 0, 0, G_OPTION_ARG_INT, &xml->smp, NULL, NULL },
+        { "mem", 0, 0, G_OPTION_ARG_INT, &xml->mem, NULL, NULL },
+        { "run", 0, 0, G_OPTION_ARG_STRING, &xml->run, NULL, NULL },
+        { "kernel", 0, 0, G_OPTION_ARG_FILENAME, &xml->kernel, NULL, NULL },
+        { "initrd", 0, 0, G_OPTION_ARG_FILENAME, &xml->initrd, NULL, NULL },
+        { "append", 0, 0, G_OPTION_ARG_STRING, &xml->append, NULL, NULL },
+        { "console", 0, 0, G_OPTION_ARG_FILENAME, &xml->console, NULL, NULL },
+        G_OPTION_ENTRY_NULL
+    };
+    const char *objection;
+
+    if (!parse_options("xml", entries, &help, usage, &argc, &argv, status)) {
+        return false;
+    }
+    if (argc > 1) {
+        *status = usage_error("xml: unexpected argument '%s'", argv[1]);
+        return false;
+    }
+    objection = check_options(xml);
+    if (objection) {
+        *status = usage_error("xml: %s", objection);
+        return false;
+    }
+    return true;
+}
+
+/* What follows @option in a command line; NULL if it is not there. */
+static char *value_of(char **command, const char *option)
+{
+    for (; command[0] && command[1]; command++) {
+        if (g_str_equal(command[0], option)) {
+            return g_strdup(command[1]);
+        }
+    }
+    return NULL;
+}
+
+static char *absolute(const char *path)
+{
+    return path ? g_canonicalize_filename(path, NULL) : NULL;
+}
+
+/* Emulator, kernel and parameters: what the user gave, or those of the stock guest. */
+static char *complete(Xml *xml, GError **error)
+{
+    g_auto(GStrv) command = NULL;
+    char *emulator;
+
+    xml->smp = xml->smp ? xml->smp : 1;
+    xml->mem = xml->mem ? xml->mem : 512;
+    if (xml->kernel) {
+        char *kernel = absolute(xml->kernel), *initrd = absolute(xml->initrd);
+
+        g_free(xml->kernel);
+        g_free(xml->initrd);
+        xml->kernel = kernel;
+        xml->initrd = initrd;
+        xml->append = xml->append ? xml->append : g_strdup("console=ttyAMA0");
+        emulator = emulator_find("qemu-system-aarch64");
+        if (!emulator) {
+            g_set_error(error, G_FILE_ERROR, G_FILE_ERROR_NOENT,
+                        "no qemu-system-aarch64 beside reprise: run ./configure and make first");
+        }
+        return emulator;
+    }
+    command = emulator_stock_command("aarch64", xml->smp, xml->mem, xml->run, error);
+    if (!command) {
+        return NULL;
+    }
+    xml->kernel = value_of(command, "-kernel");
+    xml->initrd = value_of(command, "-initrd");
+    xml->append = value_of(command, "-append");
+    return absolute(command[0]);
+}
+
+static void put(GString *text, const char *format, const char *value)
+{
+    g_autofree char *line = g_markup_printf_escaped(format, value);
+
+    g_string_append(text, line);
+}
+
+static void put_machine(GString *text, const Xml *xml)
+{
+    put(text, "  <name>%s</name>\n", xml->name ? xml->name : "reprise");
+    g_string_append_printf(text, "  <memory unit='MiB'>%d</memory>\n"
+                           "  <vcpu>%d</vcpu>\n"
+                           "  <os>\n"
+                           "    <type arch='aarch64' machine='virt'>hvm</type>\n",
+                           xml->mem, xml->smp);
+    put(text, "    <kernel>%s</kernel>\n", xml->kernel);
+    if (xml->initrd) {
+        put(text, "    <initrd>%s</initrd>\n", xml->initrd);
+    }
+    put(text, "    <cmdline>%s</cmdline>\n", xml->append);
+    g_string_append_printf(text, "  </os>\n"
+                           "  <features>\n"
+                           "    <gic version='%d'/>\n"
+                           "    <pmu state='off'/>\n"
+                           "  </features>\n"
+                           "  <cpu mode='custom' match='exact'>\n"
+                           "    <model fallback='forbid'>cortex-a72</model>\n"
+                           "  </cpu>\n"
+                           "  <on_poweroff>destroy</on_poweroff>\n"
+                           "  <on_reboot>destroy</on_reboot>\n"
+                           "  <on_crash>destroy</on_crash>\n",
+                           xml->smp > GIC2_VCPUS ? 3 : 2);
+}
+
+static char *definition(const Xml *xml, const char *emulator)
+{
+    g_autoptr(GString) text = g_string_new(
+        "<domain type='qemu' xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0'>\n");
+
+    put_machine(text, xml);
+    put(text, "  <devices>\n    <emulator>%s</emulator>\n", emulator);
+    if (xml->console) {
+        g_autofree char *file = absolute(xml->console);
+
+        put(text, "    <serial type='file'>\n      <source path='%s'/>\n    </serial>\n", file);
+    } else {
+        g_string_append(text, "    <serial type='pty'/>\n");
+    }
+    g_string_append(text, "    <controller type='usb' model='none'/>\n"
+                          "    <memballoon model='none'/>\n"
+                          "  </devices>\n");
+    /* libvirt has no word for it. */
+    if (xml->smp > GIC2_VCPUS) {
+        g_string_append(text, "  <qemu:commandline>\n"
+                              "    <qemu:arg value='-machine'/>\n"
+                              "    <qemu:arg value='its=off'/>\n"
+                              "  </qemu:commandline>\n");
+    }
+    g_string_append(text, "</domain>\n");
+    return g_strdup(text->str);
+}
+
+int run_xml(int argc, char **argv)
+{
+    g_auto(Xml) xml = { 0 };
+    g_autofree char *emulator = NULL, *text = NULL;
+    g_autoptr(GError) error = NULL;
+    int status;
+
+    if (!parse_arguments(&xml, argc, argv, &status)) {
+        return status;
+    }
+    emulator = complete(&xml, &error);
+    if (!emulator) {
+        return input_error(error);
+    }
+    text = definition(&xml, emulator);
+    fputs(text, stdout);
+    return STATUS_OK;
+}

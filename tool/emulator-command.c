@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Which QEMU, and how its command line is completed.
+ */
+#include "tool/emulator.h"
+
+#include <sys/wait.h>
+
+char *emulator_tool_directory(void)
+{
+    g_autofree char *self = g_file_read_link("/proc/self/exe", NULL);
+
+    return g_path_get_dirname(self ? self : "build/bin/reprise");
+}
+
+char *emulator_find(const char *name)
+{
+    const char *given = g_getenv("REPRISE_QEMU_DIR");
+    g_autofree char *directory = given && *given ? g_strdup(given) : emulator_tool_directory();
+    g_autofree char *path = g_build_filename(directory, name, NULL);
+
+    return g_file_test(path, G_FILE_TEST_IS_EXECUTABLE) ? g_steal_pointer(&path) : NULL;
+}
+
+char **emulator_stock_command(const char *arch, int smp, int mem, const char *run, GError **error)
+{
+    g_autofree char *tool = emulator_tool_directory();
+    g_autofree char *boot = g_build_filename(tool, "..", "..", "images", "boot", NULL);
+    g_autofree char *smp_text = g_strdup_printf("%d", smp ? smp : 1);
+    g_autofree char *mem_text = g_strdup_printf("%d", mem ? mem : 512);
+    const char *argv[] = {
+        boot, "--print", "--arch", arch ? arch : "aarch64",
+        "--smp", smp_text, "--mem", mem_text, run ? "--run" : NULL, run, NULL
+    };
+    g_autofree char *output = NULL, *errors = NULL;
+    char **command;
+    int status;
+
+    if (!g_spawn_sync(NULL, (char **)argv, NULL, 0, NULL, NULL, &output, &errors, &status,
+                      error)) {
+        return NULL;
+    }
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
+        g_set_error(error, G_SPAWN_ERROR, G_SPAWN_ERROR_FAILED, "%s",
+                    *errors ? g_strchomp(errors) : "images/boot failed");
+        return NULL;
+    }
+    return g_shell_parse_argv(output, NULL, &command, error) ? command : NULL;
+}
+
+char **emulator_arguments(int *argc, char **argv)
+{
+    for (int i = 1; i < *argc; i++) {
+        if (g_str_equal(argv[i], "--")) {
+            *argc = i;
+            return &argv[i + 1];
+        }
+    }
+    return NULL;
+}
+
+char **emulator_command_line(char **argv, int qmp_fd, const char *qmp)
+{
+    g_autoptr(GStrvBuilder) builder = g_strv_builder_new();
+    g_autofree char *chardev = g_strdup_printf("socket,id=reprise-qmp,fd=%d", qmp_fd);
+
+    g_strv_builder_addv(builder, (const char **)argv);
+    g_strv_builder_add_many(builder, "-S", "-chardev", chardev,
+                            "-mon", "chardev=reprise-qmp,mode=control", NULL);
+    if (qmp) {
+        g_auto(GStrv) parts = g_strsplit(qmp, ",", -1);
+        g_autofree char *path = g_strjoinv(",,", parts);        /* as QEMU quotes it */
+        g_autofree char *option = g_strdup_printf("unix:%s,server=on,wait=off", path);
+
+        g_strv_builder_add_many(builder, "-qmp", option, NULL);
+    }
+    return g_strv_builder_end(builder);
+}

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * A guest that runs already: its QMP socket, or libvirt.
+ */
+#include "tool/guest.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "tool/unix-socket.h"
+
+/* QEMU greets at once, unless it talks with somebody else. */
+#define GREETING_US (10 * G_USEC_PER_SEC)
+
+struct Guest {
+    QmpClient *qmp;             /* NULL: libvirt's */
+    LibvirtDomain *domain;
+};
+
+/* --- QMP ---------------------------------------------------------------------- */
+
+static int connect_to(const char *path, GError **error)
+{
+    struct sockaddr_un address;
+    int fd;
+
+    if (!unix_socket_address(path, &address, error)) {
+        return -1;
+    }
+    fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof(address)) < 0) {
+        g_set_error(error, QMP_ERROR, QMP_ERROR_CLOSED,
+                    "cannot connect to %s: %s (start QEMU with -qmp unix:%s,server=on,wait=off)",
+                    path, g_strerror(errno), path);
+        if (fd >= 0) {
+            close(fd);
+        }
+        return -1;
+    }
+    return fd;
+}
+
+/* Of what QEMU sends, unless it is for somebody who was connected before. */
+static bool is_first(const JsonValue *message)
+{
+    return !json_member(message, "event") && !json_member(message, "return") &&
+           !json_member(message, "error");
+}
+
+/* The greeting, or the answer to the last command. */
+static JsonValue *receive(QmpClient *qmp, bool greeting, int64_t deadline, const char *silence,
+                          GError **error)
+{
+    g_autoptr(GError) trouble = NULL;
+
+    for (;;) {
+        g_autoptr(JsonValue) message = qmp_client_next(qmp, &trouble);
+        struct pollfd fd = { .fd = qmp_client_fd(qmp), .events = POLLIN };
+        int64_t left = deadline - g_get_monotonic_time();
+
+        if (message && (greeting ? is_first(message) : qmp_client_answers(qmp, message))) {
+            return g_steal_pointer(&message);
+        }
+        if (trouble) {
+            g_propagate_error(error, g_steal_pointer(&trouble));
+            return NULL;
+        }
+        if (message) {
+            continue;
+        }
+        if (fd.fd < 0 || left <= 0) {
+            g_set_error(error, QMP_ERROR, QMP_ERROR_CLOSED, "%s",
+                        fd.fd < 0 ? "QEMU no longer answers" : silence);
+            return NULL;
+        }
+        poll(&fd, 1, deadline == INT64_MAX ? -1 : (int)(left / 1000 + 1));
+        qmp_client_receive(qmp);
+    }
+}
+
+static bool greet(Guest *guest, const char *path, GError **error)
+{
+    g_autofree char *silence = g_strdup_printf(
+        "nobody answers on %s: QEMU talks with one at a time, is somebody else connected?", path);
+    g_autoptr(JsonValue) greeting = receive(guest->qmp, true,
+                                            g_get_monotonic_time() + GREETING_US, silence, error);
+    g_autoptr(JsonValue) answer = NULL;
+
+    if (!greeting) {
+        return false;
+    }
+    if (!json_member(greeting, "QMP")) {
+        g_set_error(error, QMP_ERROR, QMP_ERROR_PROTOCOL, "%s is no QMP socket of QEMU", path);
+        return false;
+    }
+    answer = guest_execute(guest, "qmp_capabilities", NULL, error);
+    return answer != NULL;
+}
+
+/* --- the interface ------------------------------------------------------------ */
+
+Guest *guest_open(const GuestAddress *address, GError **error)
+{
+    g_autoptr(Guest) guest = g_new0(Guest, 1);
+    int fd;
+
+    if (address->domain) {
+        guest->domain = libvirt_domain_open(address->connect, address->domain, error);
+        return guest->domain ? g_steal_pointer(&guest) : NULL;
+    }
+    fd = connect_to(address->qmp, error);
+    if (fd < 0) {
+        return NULL;
+    }
+    guest->qmp = qmp_client_new(fd);
+    return greet(guest, address->qmp, error) ? g_steal_pointer(&guest) : NULL;
+}
+
+void guest_free(Guest *guest)
+{
+    if (guest) {
+        qmp_client_free(guest->qmp);
+        libvirt_domain_free(guest->domain);
+        g_free(guest);
+    }
+}
+
+static JsonValue *ask_libvirt(Guest *guest, const char *command, const char *arguments,
+                              GError **error)
+{
+    g_autofree char *text = g_strdup_printf("{\"execute\": \"%s\", \"arguments\": %s}",
+                                            command, arguments ? arguments : "{}");
+    g_autofree char *answer = libvirt_domain_execute(guest->domain, text, error);
+
+    return answer ? json_parse(answer, strlen(answer), error) : NULL;
+}
+
+JsonValue *guest_execute(Guest *guest, const char *command, const char *arguments,
+                         GError **error)
+{
+    g_autoptr(JsonValue) answer = NULL;
+    const JsonValue *refusal;
+
+    if (guest->domain) {
+        answer = ask_libvirt(guest, command, arguments, error);
+    } else if (qmp_client_send(guest->qmp, command, arguments, error)) {
+        answer = receive(guest->qmp, false, INT64_MAX, "", error);
+    }
+    refusal = json_member(answer, "error");
+    if (refusal) {
+        const char *why = json_member_string(refusal, "desc");
+        bool unknown = g_strcmp0(json_member_string(refusal, "class"), "CommandNotFound") == 0;
+
+        g_set_error(error, QMP_ERROR, QMP_ERROR_REFUSED, "%s%s", why ? why : command,
+                    unknown ? ": is the guest's QEMU one of Reprise?" : "");
+        return NULL;
+    }
+    return g_steal_pointer(&answer);
+}

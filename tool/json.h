@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Writes JSON for other programs: a value after the other, commas, quotes and
+ * indentation as they must be.
+ *
+ * @key names the member of an object; it is NULL for the elements of an array,
+ * and for the outermost value.
+ */
+#ifndef MONITOR_JSON_H
+#define MONITOR_JSON_H
+
+#include <glib.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "tool/json-reader.h"
+
+typedef struct Json {
+    GString *text;
+    unsigned depth;
+    bool after_value;           /* a comma must come before the next one */
+    bool one_line;              /* for those who read line by line */
+} Json;
+
+void json_init(Json *json);
+void json_init_line(Json *json);
+/* The text, with a newline at its end; g_free() it. */
+char *json_finish(Json *json);
+
+/* @bracket is '{' or '['. */
+void json_open(Json *json, const char *key, char bracket);
+void json_close(Json *json, char bracket);
+
+/* NULL becomes null; bytes that are not UTF-8 become U+FFFD. */
+void json_string(Json *json, const char *key, const char *value);
+void json_u64(Json *json, const char *key, uint64_t value);
+void json_double(Json *json, const char *key, double value);
+void json_bool(Json *json, const char *key, bool value);
+void json_null(Json *json, const char *key);
+/* As it was read. */
+void json_value(Json *json, const char *key, const JsonValue *value);
+
+#endif
