@@ -3,8 +3,8 @@
  * CRC-32C (Castagnoli), the checksum of everything in a recording.  Any thread
  * may call it.
  */
-#ifndef RECORDER_CRC32C_H
-#define RECORDER_CRC32C_H
+#ifndef BASE_CRC32C_H
+#define BASE_CRC32C_H
 
 #include <stddef.h>
 #include <stdint.h>

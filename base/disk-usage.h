@@ -2,8 +2,8 @@
 /*
  * How much space a recording takes.
  */
-#ifndef RECORDER_DISK_USAGE_H
-#define RECORDER_DISK_USAGE_H
+#ifndef BASE_DISK_USAGE_H
+#define BASE_DISK_USAGE_H
 
 #include <stdint.h>
 

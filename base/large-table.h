@@ -6,8 +6,8 @@
  * They are touched all over, at nearly every access of the guest.  In small pages of the host each
  * of those would need a TLB entry of its own, so they lie in huge ones where there are any.
  */
-#ifndef RECORDER_LARGE_TABLE_H
-#define RECORDER_LARGE_TABLE_H
+#ifndef BASE_LARGE_TABLE_H
+#define BASE_LARGE_TABLE_H
 
 #include <stddef.h>
 

@@ -6,8 +6,8 @@
  * before, or some more, as they were then.  Versions are in the order of time, but may come to be
  * in any order: replay is exact, so what was true of a moment stays true.
  */
-#ifndef REPLAY_PAGE_HISTORY_H
-#define REPLAY_PAGE_HISTORY_H
+#ifndef BASE_PAGE_HISTORY_H
+#define BASE_PAGE_HISTORY_H
 
 #include <glib.h>
 #include <stdint.h>

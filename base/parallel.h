@@ -2,8 +2,8 @@
 /*
  * Spreads work over the host's processors while the guest stands still.
  */
-#ifndef REPLAY_PARALLEL_H
-#define REPLAY_PARALLEL_H
+#ifndef BASE_PARALLEL_H
+#define BASE_PARALLEL_H
 
 #include <stdint.h>
 

@@ -3,8 +3,8 @@
  * Small text files of a recording whose last line is a checksum of all before it:
  * "crc32c=89abcdef".  What is read may be damaged, hostile, or no file at all.
  */
-#ifndef RECORDER_SUMMED_TEXT_H
-#define RECORDER_SUMMED_TEXT_H
+#ifndef BASE_SUMMED_TEXT_H
+#define BASE_SUMMED_TEXT_H
 
 #include <glib.h>
 #include <stdbool.h>

@@ -2,8 +2,8 @@
 /*
  * Which Reprise this is; part of every recording.
  */
-#ifndef RECORDER_VERSION_H
-#define RECORDER_VERSION_H
+#ifndef BASE_VERSION_H
+#define BASE_VERSION_H
 
 const char *reprise_version(void);      /* of the project, "0.1.0" */
 const char *reprise_patch_level(void);  /* digest of qemu-patches/ */

@@ -3,8 +3,8 @@
  * Writing all of something: a write may be interrupted, or do a part; and until it is on disk.  Any
  * thread.
  */
-#ifndef RECORDER_WRITE_ALL_H
-#define RECORDER_WRITE_ALL_H
+#ifndef BASE_WRITE_ALL_H
+#define BASE_WRITE_ALL_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -4,8 +4,8 @@
  * most pages that are not zero say so in their first bytes, and the loop reads
  * what remains in strides that compilers turn into vector code.
  */
-#ifndef REPLAY_ZERO_PAGE_H
-#define REPLAY_ZERO_PAGE_H
+#ifndef BASE_ZERO_PAGE_H
+#define BASE_ZERO_PAGE_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -89,8 +89,9 @@ static void show(Monitor *mon, const RecorderAccess *access)
 {
     g_autofree char *who = stream_name(access->has_vcpu, access->vcpu);
 
-    monitor_printf(mon, "moment %" PRIu64 "  %s at %" PRIu64 "  %s 0x%" PRIx64 ",%u", access->moment,
-                   who, access->position, access->how, access->address, access->size);
+    monitor_printf(mon, "moment %" PRIu64 "  %s at %" PRIu64 "  %s 0x%" PRIx64 ",%u",
+                   access->moment, who, access->position, access->how, access->address,
+                   access->size);
     if (access->has_pc) {
         monitor_printf(mon, "  pc 0x%" PRIx64, access->pc);
     }

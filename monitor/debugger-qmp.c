@@ -11,7 +11,7 @@
 
 #include "hw/recorder/recorder-internal.h"
 #include "replay/debugger/debugger.h"
-#include "replay/debugger/questions.h"
+#include "replay/debugger/access-queries.h"
 
 #define SNAPSHOT_MEMORY (UINT64_C(1) << 30)
 #define LINE (UINT64_C(1) << SPHERE_LINE_SHIFT)
@@ -57,7 +57,7 @@ RecorderDigests *qmp_query_recorder_digests(Error **errp)
         }
     }
     digests = g_new0(RecorderDigests, 1);
-    digests->ram = checkpoint_ram_digest();
+    digests->ram = machine_state_ram_digest();
     tail = &digests->vcpus;
     CPU_FOREACH(cpu) {
         QAPI_LIST_APPEND(tail, g_strdup_printf("%016" PRIx64, recorder_register_digest(cpu)));
@@ -89,7 +89,8 @@ static bool find(uint64_t address, uint64_t size, bool physical, const uint32_t 
         error_setg(errp, "there is no vCPU %u", *vcpu);
         return false;
     }
-    return question_find_memory(cpu ?: debugger_looks_at(), address, size, physical, offset, errp);
+    return access_query_find_memory(cpu ?: debugger_looks_at(), address, size, physical, offset,
+                                    errp);
 }
 
 static RecorderAccess *access_new(const SeenAccess *seen)
@@ -101,7 +102,7 @@ static RecorderAccess *access_new(const SeenAccess *seen)
     *new = (RecorderAccess) {
         .moment = seen->moment, .has_vcpu = !is_dma, .vcpu = access->stream,
         .position = access->position, .how = g_strdup(access_name(access)),
-        .address = checkpoint_ram_address() + access->offset, .size = access->size,
+        .address = machine_state_ram_address() + access->offset, .size = access->size,
         .has_pc = !is_dma, .pc = access->pc, .before = access->before,
         .has_after = access->is_write, .after = access->after,
         .has_from = seen->from >= 0, .from = seen->from,
@@ -119,7 +120,7 @@ RecorderAccessList *qmp_recorder_last_write(uint64_t address, bool has_size, uin
 
     size = has_size ? size : sizeof(uint64_t);
     if (find(address, size, has_physical && physical, has_vcpu ? &vcpu : NULL, &offset, errp) &&
-        question_last_write(offset, size, &last, errp)) {
+        access_query_last_write(offset, size, &last, errp)) {
         QAPI_LIST_PREPEND(found, access_new(&last));
     }
     return found;
@@ -134,7 +135,7 @@ RecorderAccesses *qmp_recorder_who(uint64_t address, bool has_physical, bool phy
     uint64_t offset;
 
     if (!find(address, 1, has_physical && physical, has_vcpu ? &vcpu : NULL, &offset, errp) ||
-        !(seen = question_who(offset & -LINE, LINE, &n_before, errp))) {
+        !(seen = access_query_who(offset & -LINE, LINE, &n_before, errp))) {
         return NULL;
     }
     accesses = g_new0(RecorderAccesses, 1);

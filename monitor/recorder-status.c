@@ -22,7 +22,7 @@
 #include "hw/recorder/recorder-internal.h"
 #include "hw/recorder/recorder.h"
 #include "hw/recorder/session.h"
-#include "hw/recorder/watch.h"
+#include "hw/recorder/limits.h"
 #include "protocol/directory.h"
 #include "recording/log-format.h"
 #include "replay/debugger/debugger.h"
@@ -213,7 +213,7 @@ RecorderInfo *qmp_query_recorder(Error **errp)
         player_query(info);
         debugger_query(info);
     }
-    recorder_watch_query(info);
+    recorder_limits_query(info);
     info->x_chaos = recorder_active() && chaos.seed ? chaos_text(&chaos) : NULL;
     return g_steal_pointer(&info);
 }

@@ -12,8 +12,8 @@
  * This knows nothing of QEMU.  The parameters are set while nothing is recorded or replayed, and
  * every thread may read them after that.
  */
-#ifndef RECORDER_CHAOS_H
-#define RECORDER_CHAOS_H
+#ifndef PROTOCOL_CHAOS_H
+#define PROTOCOL_CHAOS_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -33,9 +33,9 @@
 #ifndef COPIES_OWN_STORES
 #define COPIES_OWN_STORES 16
 #endif
-#ifndef CROWD_US
-#define CROWD_US 50
-#define CROWD_STEPS 3000
+#ifndef CORE_YIELD_US
+#define CORE_YIELD_US 50
+#define CORE_YIELD_STEPS 3000
 #endif
 
 /* What Line, Processor and RecorderVcpu have room for. */
@@ -84,10 +84,10 @@
     X(own_stores, COPIES_OWN_STORES, 1, 4) \
     /* Translations that others may ask a processor to drop before it drops all. */ \
     X(most_drops, CHAOS_MOST_DROPS, 0, 3) \
-    /* How often a processor gives way, and looks whether it should, in steps (crowd.c). */ \
-    X(crowd_us, CROWD_US, 0, 100) \
-    X(crowd_steps, CROWD_STEPS, 0, 200) \
-    /* User pages with privileged translations that a vCPU keeps in mind (tables.c). */ \
+    /* How often a processor gives way, and looks whether it should, in steps (core-yield.c). */ \
+    X(core_yield_us, CORE_YIELD_US, 0, 100) \
+    X(core_yield_steps, CORE_YIELD_STEPS, 0, 200) \
+    /* User pages with privileged translations that a vCPU keeps in mind (translations.c). */ \
     X(low_pages, CHAOS_MOST_LOW_PAGES, 1, 4) \
     /* The most steps between two boundaries; if not as usual, random each time (vcpu.c). */ \
     X(most_granted, CHAOS_MOST_GRANTED, 200, 10000) \

@@ -2,8 +2,8 @@
 /*
  * What requests must know of copies.  The page that is asked for is locked; @p is who asks.
  */
-#ifndef RECORDER_COPIES_H
-#define RECORDER_COPIES_H
+#ifndef PROTOCOL_COPIES_H
+#define PROTOCOL_COPIES_H
 
 #include "protocol/sphere.h"
 

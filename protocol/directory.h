@@ -5,8 +5,8 @@
  *
  * Everything here is called with the page's lock held.
  */
-#ifndef RECORDER_DIRECTORY_H
-#define RECORDER_DIRECTORY_H
+#ifndef PROTOCOL_DIRECTORY_H
+#define PROTOCOL_DIRECTORY_H
 
 #include "protocol/sphere.h"
 

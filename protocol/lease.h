@@ -2,8 +2,8 @@
 /*
  * What sphere.c must know of leases: see lease.c.
  */
-#ifndef RECORDER_LEASE_H
-#define RECORDER_LEASE_H
+#ifndef PROTOCOL_LEASE_H
+#define PROTOCOL_LEASE_H
 
 #include "protocol/directory.h"
 

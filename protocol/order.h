@@ -9,8 +9,8 @@
  * after_..() is called with the lock of the page that @to asks for, by any thread;
  * emit() by @to's own, which waits for nothing then.
  */
-#ifndef RECORDER_ORDER_H
-#define RECORDER_ORDER_H
+#ifndef PROTOCOL_ORDER_H
+#define PROTOCOL_ORDER_H
 
 #include "protocol/sphere.h"
 
@@ -32,22 +32,22 @@ struct OrderRecorder {
 
 static inline void order_after(Processor *to, const Processor *from)
 {
-    to->told = true;
+    to->has_new_sources = true;
     to->sphere->recorder->after(to, from);
 }
 
 static inline void order_after_position(Processor *to, unsigned from, Position position)
 {
     if (from != to->index) {
-        to->told = true;
+        to->has_new_sources = true;
         to->sphere->recorder->after_position(to, from, position);
     }
 }
 
 static inline void order_after_sources(Processor *to, const Processor *waiter)
 {
-    if (waiter->told) {
-        to->told = true;
+    if (waiter->has_new_sources) {
+        to->has_new_sources = true;
         to->sphere->recorder->after_sources(to, waiter);
     }
 }

@@ -5,8 +5,8 @@
  *
  * Everything is called with the page's lock held; @now is in microseconds.
  */
-#ifndef RECORDER_POLICY_H
-#define RECORDER_POLICY_H
+#ifndef PROTOCOL_POLICY_H
+#define PROTOCOL_POLICY_H
 
 #include "protocol/directory.h"
 

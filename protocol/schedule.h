@@ -17,8 +17,8 @@
  *
  * This knows nothing of QEMU.
  */
-#ifndef REPLAY_SCHEDULE_H
-#define REPLAY_SCHEDULE_H
+#ifndef PROTOCOL_SCHEDULE_H
+#define PROTOCOL_SCHEDULE_H
 
 #include "recording/position.h"
 

@@ -2,8 +2,8 @@
 /*
  * What the files of the sphere share: sphere.c, copies.c, recorders of order.
  */
-#ifndef RECORDER_SPHERE_INTERNAL_H
-#define RECORDER_SPHERE_INTERNAL_H
+#ifndef PROTOCOL_SPHERE_INTERNAL_H
+#define PROTOCOL_SPHERE_INTERNAL_H
 
 #include "protocol/directory.h"
 

@@ -4,8 +4,8 @@
  * sleep.  vCPUs may be more than host cores, so whoever holds a lock may have
  * been preempted, and spinning on would keep it from going on.
  */
-#ifndef RECORDER_SPHERE_LOCK_H
-#define RECORDER_SPHERE_LOCK_H
+#ifndef PROTOCOL_SPHERE_LOCK_H
+#define PROTOCOL_SPHERE_LOCK_H
 
 #include <glib.h>
 #include <linux/futex.h>

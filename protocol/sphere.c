@@ -457,7 +457,7 @@ static bool can_give_back(Processor *p, const SpherePage *page, const Line *line
 
 void sphere_give_back(Processor *p, Position position)
 {
-    g_assert(!p->told);
+    g_assert(!p->has_new_sources);
     if (position < p->ordered) {
         return;         /* no step has ended since an arc came in: at the next boundary */
     }
@@ -622,8 +622,8 @@ SphereAnswer sphere_enter_code(Processor *p, uint64_t offset)
 
 void sphere_arcs(Processor *p, OrderEmit *emit, void *opaque)
 {
-    if (p->told) {
-        p->told = false;
+    if (p->has_new_sources) {
+        p->has_new_sources = false;
         if (p->sphere->recorder->emit(p, emit, opaque)) {
             p->ordered = SPHERE_RULE(ORDERED) ? p->floor + 1 : 0;
         }
@@ -667,7 +667,7 @@ void sphere_serve(Processor *p, Position position)
 {
     uint32_t asleep;
 
-    g_assert(!p->told && position >= p->ordered);
+    g_assert(!p->has_new_sources && position >= p->ordered);
     copies_let_go(p);
     p->published = position;
     asleep = serve_inbox(p, p, lease_pressing(p));
@@ -680,7 +680,7 @@ void sphere_serve(Processor *p, Position position)
 
 void sphere_safe(Processor *p, Position position)
 {
-    g_assert(!p->told && position >= p->ordered);
+    g_assert(!p->has_new_sources && position >= p->ordered);
     become_safe(p, position);
     wake(p->sphere, serve_inbox(p, NULL, EVERYBODY));
 }

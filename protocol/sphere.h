@@ -23,13 +23,13 @@
  * This knows nothing of QEMU.  Lock order: a page, then a processor; no
  * lock is held while anybody waits, logs or jumps.
  */
-#ifndef RECORDER_SPHERE_H
-#define RECORDER_SPHERE_H
+#ifndef PROTOCOL_SPHERE_H
+#define PROTOCOL_SPHERE_H
 
 #include <glib.h>
 
 #include "protocol/chaos.h"
-#include "protocol/offer.h"
+#include "protocol/core-yield.h"
 #include "recording/position.h"
 
 #define SPHERE_MAX_VCPUS 16
@@ -161,7 +161,7 @@ struct Processor {
     } lent[SPHERE_MAX_LENT];
 
     /* What its next step comes after: under the request's page, or its own. */
-    bool told;                  /* something that was not emitted yet */
+    bool has_new_sources;                  /* something that was not emitted yet */
     void *order;                /* the recorder's */
 };
 
@@ -253,10 +253,10 @@ void sphere_give_back(Processor *processor, Position position);
 
 /*
  * At a boundary, running: should it let the host run others for a moment?  Does that, safe
- * meanwhile; @position as for sphere_safe().  See crowd.c.
+ * meanwhile; @position as for sphere_safe().  See core-yield.c.
  */
 bool sphere_gives_way(Processor *processor, Position position);
-void sphere_give_way(Processor *processor, Position position);
+void sphere_yield_core(Processor *processor, Position position);
 
 /* At a boundary, running: nothing behind it has been published. */
 static inline void sphere_boundary(Processor *processor, Position position)

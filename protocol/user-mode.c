@@ -50,7 +50,7 @@ void sphere_open_page(Sphere *sphere, uint64_t offset)
 
 void sphere_enter_user(Processor *p, Position position)
 {
-    g_assert(!p->told && position >= p->ordered);
+    g_assert(!p->has_new_sources && position >= p->ordered);
     sphere_lock(&p->lock);
     copies_let_go(p);
     p->in_user = true;

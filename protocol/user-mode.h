@@ -2,8 +2,8 @@
 /*
  * What sphere.c must know of user mode: see user-mode.c.
  */
-#ifndef RECORDER_USER_MODE_H
-#define RECORDER_USER_MODE_H
+#ifndef PROTOCOL_USER_MODE_H
+#define PROTOCOL_USER_MODE_H
 
 #include "protocol/directory.h"
 

@@ -10,8 +10,8 @@
  * X(name, count, value): '#' in the name stands for the index; @value is of
  * register i of a CPUARMState *env.
  */
-#ifndef RECORDER_ARM_REGISTERS_H
-#define RECORDER_ARM_REGISTERS_H
+#ifndef RECORDING_ARM_REGISTERS_H
+#define RECORDING_ARM_REGISTERS_H
 
 #define ARM_REGISTERS(X) \
     X("x#",           32, env->xregs[i]) \

@@ -16,7 +16,7 @@
 #include "base/crc32c.h"
 #include "base/summed-text.h"
 #include "base/write-all.h"
-#include "recording/place.h"
+#include "recording/checkpoint-position.h"
 #include "recording/ram-image.h"
 
 #define MAX_BYTES   4096        /* of the file */
@@ -142,7 +142,8 @@ bool checkpoint_sums_check(const char *directory, GError **error)
     /* Those that are made while recording have no devices. */
     state = g_build_filename(directory, CHECKPOINT_DEVICES, NULL);
     return (cpus && (devices || !g_file_test(state, G_FILE_TEST_EXISTS))) ||
-           summed_text_damaged(error, path, "no sum of " CHECKPOINT_CPUS " or of " CHECKPOINT_DEVICES);
+           summed_text_damaged(error, path,
+                               "no sum of " CHECKPOINT_CPUS " or of " CHECKPOINT_DEVICES);
 }
 
 /* --- all files -------------------------------------------------------------------- */
@@ -166,7 +167,8 @@ bool checkpoint_sync(const char *directory, GError **error)
 void checkpoint_remove(const char *directory)
 {
     static const char *const files[] = {
-        RAM_IMAGE_FILE, CHECKPOINT_CPUS, CHECKPOINT_DEVICES, CHECKPOINT_SUMS, PLACE_FILE, "",
+        RAM_IMAGE_FILE, CHECKPOINT_CPUS, CHECKPOINT_DEVICES, CHECKPOINT_SUMS,
+        CHECKPOINT_POSITION_FILE, "",
     };
 
     for (size_t i = 0; i < G_N_ELEMENTS(files); i++) {

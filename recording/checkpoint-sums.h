@@ -4,8 +4,8 @@
  * registers and devices, and would load some damaged ones without a word.
  * docs/log-format.md, "Checkpoints", describes the file.  And what is done with all files of one.
  */
-#ifndef REPLAY_CHECKPOINT_SUMS_H
-#define REPLAY_CHECKPOINT_SUMS_H
+#ifndef RECORDING_CHECKPOINT_SUMS_H
+#define RECORDING_CHECKPOINT_SUMS_H
 
 #include <glib.h>
 #include <stdbool.h>

@@ -5,8 +5,8 @@
  *
  * At the cut of a stream, nothing that the log says for this position is done.
  */
-#ifndef REPLAY_CUT_H
-#define REPLAY_CUT_H
+#ifndef RECORDING_CUT_H
+#define RECORDING_CUT_H
 
 #include <glib.h>
 #include <stdbool.h>

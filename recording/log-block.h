@@ -6,8 +6,8 @@
  * Headers have a checksum of their own, so that a reader does not believe a
  * damaged size, and can tell a damaged file from one that was cut off.
  */
-#ifndef RECORDER_LOG_BLOCK_H
-#define RECORDER_LOG_BLOCK_H
+#ifndef RECORDING_LOG_BLOCK_H
+#define RECORDING_LOG_BLOCK_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -3,8 +3,8 @@
  * The writing end of a log stream: bytes appended by the stream's own thread.
  * No locks: a stream has one writer.  recording/log-cursor.h is the reading end.
  */
-#ifndef RECORDER_LOG_BUFFER_H
-#define RECORDER_LOG_BUFFER_H
+#ifndef RECORDING_LOG_BUFFER_H
+#define RECORDING_LOG_BUFFER_H
 
 #include <glib.h>
 #include <stdint.h>

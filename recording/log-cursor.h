@@ -6,8 +6,8 @@
  * A cursor that failed stays failed and gives zeros, so that a decoder may read
  * a whole record and test log_cursor_ok() once.
  */
-#ifndef REPLAY_LOG_CURSOR_H
-#define REPLAY_LOG_CURSOR_H
+#ifndef RECORDING_LOG_CURSOR_H
+#define RECORDING_LOG_CURSOR_H
 
 #include <glib.h>
 #include <stdbool.h>

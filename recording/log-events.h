@@ -15,8 +15,8 @@
  * `reprise info` counts the bytes; fields names the integers of the event, in
  * order, separated by spaces; "bytes" as the last one is a run of bytes.
  */
-#ifndef RECORDER_LOG_EVENTS_H
-#define RECORDER_LOG_EVENTS_H
+#ifndef RECORDING_LOG_EVENTS_H
+#define RECORDING_LOG_EVENTS_H
 
 #include <stdbool.h>
 

@@ -3,8 +3,8 @@
  * The files of a recording's logs: created together, appended to, synced.  For
  * log-output.c alone; one thread at a time.
  */
-#ifndef RECORDER_LOG_FILES_H
-#define RECORDER_LOG_FILES_H
+#ifndef RECORDING_LOG_FILES_H
+#define RECORDING_LOG_FILES_H
 
 #include <glib.h>
 #include <stdbool.h>

@@ -3,8 +3,8 @@
  * What writer (hw/recorder) and reader (replay) of a log must agree on.
  * docs/log-format.md describes the bytes.
  */
-#ifndef RECORDER_LOG_FORMAT_H
-#define RECORDER_LOG_FORMAT_H
+#ifndef RECORDING_LOG_FORMAT_H
+#define RECORDING_LOG_FORMAT_H
 
 /*
  * Bump it when a reader of the former version would misread what is written

@@ -67,7 +67,8 @@ void log_block_free(LogBlock *block)
 
 static size_t block_cost(const LogBlock *block)
 {
-    return block->mark || block->drop ? 0 : sizeof(*block) + sizeof(*block->events) + block->events->allocated;
+    return block->mark || block->drop ? 0 :
+        sizeof(*block) + sizeof(*block->events) + block->events->allocated;
 }
 
 /* Takes the error.  Only the first matters: after it nothing is written. */

@@ -7,8 +7,8 @@
  * what is pushed later is there, however the recording dies short of a power
  * failure; log-writer.c relies on it.
  */
-#ifndef RECORDER_LOG_OUTPUT_H
-#define RECORDER_LOG_OUTPUT_H
+#ifndef RECORDING_LOG_OUTPUT_H
+#define RECORDING_LOG_OUTPUT_H
 
 #include <glib.h>
 #include <pthread.h>

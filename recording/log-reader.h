@@ -3,8 +3,8 @@
  * Reads the logs of a recording, which may be cut off, damaged or hostile.
  * A reader of one log belongs to one thread.
  */
-#ifndef REPLAY_LOG_READER_H
-#define REPLAY_LOG_READER_H
+#ifndef RECORDING_LOG_READER_H
+#define RECORDING_LOG_READER_H
 
 #include <glib.h>
 #include <stdbool.h>

@@ -197,7 +197,8 @@ void log_event_bytes(LogStream *stream, LogEventKind kind, Position position,
     size_t before = stream->log[info->substream].events->used;
     Log *log = begin_event(stream, kind, position);
 
-    g_assert(!stream->resting && info->has_bytes && info->n_values == 1 && n <= LOG_EVENT_MAX_BYTES);
+    g_assert(!stream->resting && info->has_bytes && info->n_values == 1 &&
+             n <= LOG_EVENT_MAX_BYTES);
     log_put_u64(log->events, value);
     log_put_u64(log->events, n);
     log_put_bytes(log->events, bytes, n);

@@ -6,8 +6,8 @@
  * buffer, without a lock; a full buffer is handed over at a boundary to the
  * writer's own thread, which compresses it, adds a checksum, and writes it.
  */
-#ifndef RECORDER_LOG_WRITER_H
-#define RECORDER_LOG_WRITER_H
+#ifndef RECORDING_LOG_WRITER_H
+#define RECORDING_LOG_WRITER_H
 
 #include <glib.h>
 #include <stdbool.h>

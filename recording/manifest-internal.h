@@ -3,8 +3,8 @@
  * What the files of the manifest share: manifest.c (in memory, saving),
  * manifest-load.c, manifest-check.c.
  */
-#ifndef RECORDER_MANIFEST_INTERNAL_H
-#define RECORDER_MANIFEST_INTERNAL_H
+#ifndef RECORDING_MANIFEST_INTERNAL_H
+#define RECORDING_MANIFEST_INTERNAL_H
 
 #include "recording/manifest.h"
 

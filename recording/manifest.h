@@ -7,8 +7,8 @@
  * It is saved twice: when recording starts (complete is false and there is no
  * end: what a killed recorder leaves behind), and when it ends.
  */
-#ifndef RECORDER_MANIFEST_H
-#define RECORDER_MANIFEST_H
+#ifndef RECORDING_MANIFEST_H
+#define RECORDING_MANIFEST_H
 
 #include <glib.h>
 #include <stdbool.h>

@@ -4,8 +4,8 @@
  * inside, but of one form only: a header is a function of name, size and time.
  * docs/log-format.md, "Packed recordings", describes it.
  */
-#ifndef REPLAY_PACK_FORMAT_H
-#define REPLAY_PACK_FORMAT_H
+#ifndef RECORDING_PACK_FORMAT_H
+#define RECORDING_PACK_FORMAT_H
 
 #include <glib.h>
 #include <stdbool.h>

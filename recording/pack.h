@@ -5,8 +5,8 @@
  * What is there already is never touched; what was begun is removed when it fails, or when
  * *@stop becomes true (it may be set by a signal handler).
  */
-#ifndef REPLAY_PACK_H
-#define REPLAY_PACK_H
+#ifndef RECORDING_PACK_H
+#define RECORDING_PACK_H
 
 #include <glib.h>
 #include <signal.h>

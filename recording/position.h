@@ -9,8 +9,8 @@
  * People write points down and come back to them, so a point has one text
  * form, the same in every command and message: `0:1500,1:0,2:73`.
  */
-#ifndef RECORDER_POSITION_H
-#define RECORDER_POSITION_H
+#ifndef RECORDING_POSITION_H
+#define RECORDING_POSITION_H
 
 #include <glib.h>
 #include <stdbool.h>

@@ -8,8 +8,8 @@
  * It finds accidents (a wrong byte is missed with a chance of about 2^-64), not
  * forgery.
  */
-#ifndef REPLAY_RAM_DIGEST_H
-#define REPLAY_RAM_DIGEST_H
+#ifndef RECORDING_RAM_DIGEST_H
+#define RECORDING_RAM_DIGEST_H
 
 #include <glib.h>
 #include <stdint.h>

@@ -3,8 +3,8 @@
  * A RAM image as opened for reading: its header and its table of blocks,
  * checked.  Inside of replay/ram-image-*.c.
  */
-#ifndef REPLAY_RAM_IMAGE_FILE_H
-#define REPLAY_RAM_IMAGE_FILE_H
+#ifndef RECORDING_RAM_IMAGE_FILE_H
+#define RECORDING_RAM_IMAGE_FILE_H
 
 #include "recording/ram-image-format.h"
 

@@ -3,8 +3,8 @@
  * What writer and reader of a RAM image must agree on.  docs/log-format.md,
  * "RAM image", describes the bytes; all integers are little-endian.
  */
-#ifndef REPLAY_RAM_IMAGE_FORMAT_H
-#define REPLAY_RAM_IMAGE_FORMAT_H
+#ifndef RECORDING_RAM_IMAGE_FORMAT_H
+#define RECORDING_RAM_IMAGE_FORMAT_H
 
 #include <glib.h>
 #include <stdbool.h>

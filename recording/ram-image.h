@@ -7,8 +7,8 @@
  * One thread calls these; they use a second one inside, for speed.  The guest's
  * memory does not change while ram_image_add_block() or ram_image_load() runs.
  */
-#ifndef REPLAY_RAM_IMAGE_H
-#define REPLAY_RAM_IMAGE_H
+#ifndef RECORDING_RAM_IMAGE_H
+#define RECORDING_RAM_IMAGE_H
 
 #include <glib.h>
 #include <stdbool.h>

@@ -6,8 +6,8 @@
  * In a log, registers are differences to those logged before (most do not
  * change), so a log is read from its start.
  */
-#ifndef RECORDER_REGISTERS_H
-#define RECORDER_REGISTERS_H
+#ifndef RECORDING_REGISTERS_H
+#define RECORDING_REGISTERS_H
 
 #include <glib.h>
 #include <stdbool.h>

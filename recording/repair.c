@@ -93,7 +93,7 @@ static bool plan_log(RepairPlan *plan, const char *directory, const Manifest *ma
 {
     g_autofree char *name = log_file_name(manifest->n_vcpus, stream, substream);
     g_autofree char *path = g_build_filename(directory, name, NULL);
-    g_autoptr(Place) first = verify_first_place(directory, manifest);
+    g_autoptr(CheckpointPosition) first = verify_first_place(directory, manifest);
     g_autoptr(GError) fault = NULL;
     const char *why;
     RepairFile *file;
@@ -157,10 +157,10 @@ static bool can_keep(const RepairPlan *plan, const char *directory, const Manife
                      unsigned number, GError **error)
 {
     const char *name = manifest->checkpoints->pdata[number];
-    g_autoptr(Place) place = NULL;
+    g_autoptr(CheckpointPosition) place = NULL;
 
     if (!verify_checkpoint(directory, name, manifest, error) ||
-        !place_find(directory, name, number == 0, manifest->n_vcpus, &place, error)) {
+        !checkpoint_position_find(directory, name, number == 0, manifest->n_vcpus, &place, error)) {
         return false;
     }
     if (place && !point_includes(plan->cut, place->point)) {

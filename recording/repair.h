@@ -5,8 +5,8 @@
  * First a plan, which changes nothing; then it is done, and what is cut off is kept
  * beside the recording.  When it is interrupted, it can be done again.
  */
-#ifndef REPLAY_REPAIR_H
-#define REPLAY_REPAIR_H
+#ifndef RECORDING_REPAIR_H
+#define RECORDING_REPAIR_H
 
 #include <glib.h>
 #include <stdbool.h>

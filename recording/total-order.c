@@ -8,7 +8,7 @@
 
 #include "recording/cut.h"
 #include "recording/log-reader.h"
-#include "recording/place.h"
+#include "recording/checkpoint-position.h"
 
 /* How many steps the busiest vCPU makes before another one has its turn, if nobody must wait. */
 #define PACE 20000
@@ -77,13 +77,15 @@ static Position free_until(const TotalOrder *order, const Stream *stream)
 
 /* --- intervals, from one checkpoint to the next ------------------------------------- */
 
-static bool find_place(const TotalOrder *order, unsigned checkpoint, Place **place, GError **error)
+static bool find_place(const TotalOrder *order, unsigned checkpoint, CheckpointPosition **place,
+                       GError **error)
 {
-    return place_find(order->directory, order->manifest->checkpoints->pdata[checkpoint],
-                      checkpoint == 0, order->manifest->n_vcpus, place, error);
+    return checkpoint_position_find(order->directory,
+                                    order->manifest->checkpoints->pdata[checkpoint],
+                                    checkpoint == 0, order->manifest->n_vcpus, place, error);
 }
 
-static Position place_of(const Place *place, unsigned stream)
+static Position place_of(const CheckpointPosition *place, unsigned stream)
 {
     return !place ? 0 : stream < place->n_vcpus ? place->point->at[stream] : place->dma_steps;
 }
@@ -101,7 +103,7 @@ static Position end_of(const TotalOrder *order, unsigned stream)
 static bool begin_interval(TotalOrder *order, GError **error)
 {
     bool is_last = order->checkpoint + 1 >= order->manifest->checkpoints->len;
-    g_autoptr(Place) next = NULL;
+    g_autoptr(CheckpointPosition) next = NULL;
     Position longest = 0;
 
     if (!is_last && !find_place(order, order->checkpoint + 1, &next, error)) {
@@ -239,7 +241,7 @@ bool total_order_next(TotalOrder *order, uint64_t most, Run *run, GError **error
 
 /* --- the interface -------------------------------------------------------------------- */
 
-static bool open_logs(TotalOrder *order, const Place *place, GError **error)
+static bool open_logs(TotalOrder *order, const CheckpointPosition *place, GError **error)
 {
     for (unsigned i = 0; i < order->n_streams; i++) {
         Stream *stream = &order->stream[i];
@@ -262,7 +264,7 @@ TotalOrder *total_order_open(const char *directory, const Manifest *manifest, un
 {
     unsigned n_streams = manifest->n_vcpus + 1;
     g_autoptr(TotalOrder) order = g_malloc0(sizeof(*order) + n_streams * sizeof(Stream));
-    g_autoptr(Place) place = NULL;
+    g_autoptr(CheckpointPosition) place = NULL;
 
     order->directory = g_strdup(directory);
     order->manifest = manifest;
@@ -290,11 +292,11 @@ TotalOrder *total_order_open(const char *directory, const Manifest *manifest, un
 unsigned total_order_checkpoint(const char *directory, const Manifest *manifest, uint64_t moment)
 {
     for (unsigned i = manifest->checkpoints->len; i-- > 1; ) {
-        g_autoptr(Place) place = NULL;
+        g_autoptr(CheckpointPosition) place = NULL;
         uint64_t at = 0;
 
-        if (place_find(directory, manifest->checkpoints->pdata[i], false, manifest->n_vcpus,
-                       &place, NULL)) {
+        if (checkpoint_position_find(directory, manifest->checkpoints->pdata[i], false,
+                                     manifest->n_vcpus, &place, NULL)) {
             for (unsigned j = 0; j <= manifest->n_vcpus; j++) {
                 at += place_of(place, j);
             }

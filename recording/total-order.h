@@ -9,8 +9,8 @@
  *
  * A *moment* is a place in it: how many steps have been made, by all vCPUs and by DMA.
  */
-#ifndef REPLAY_TOTAL_ORDER_H
-#define REPLAY_TOTAL_ORDER_H
+#ifndef RECORDING_TOTAL_ORDER_H
+#define RECORDING_TOTAL_ORDER_H
 
 #include <glib.h>
 #include <stdbool.h>

@@ -109,8 +109,8 @@ static const char *check_event(Check *check, const LogEvent *event)
 }
 
 /* What was before the first part, which is not there any more. */
-static void begin_after_dropped(Check *check, const LogReader *reader, const Place *first,
-                                unsigned stream)
+static void begin_after_dropped(Check *check, const LogReader *reader,
+                                const CheckpointPosition *first, unsigned stream)
 {
     check->log->dropped = log_reader_dropped(reader, &check->reached);
     if (check->log->dropped && first && !check->is_dma) {
@@ -118,7 +118,7 @@ static void begin_after_dropped(Check *check, const LogReader *reader, const Pla
     }
 }
 
-bool verify_log(const char *directory, const Manifest *manifest, const Place *first,
+bool verify_log(const char *directory, const Manifest *manifest, const CheckpointPosition *first,
                 unsigned stream, LogSubstream substream, VerifiedLog *log, GError **error)
 {
     g_autoptr(LogReader) reader = log_reader_open(directory, manifest->n_vcpus, stream,

@@ -11,7 +11,7 @@
 #include "recording/checkpoint-sums.h"
 #include "recording/log-block.h"
 #include "recording/log-reader.h"
-#include "recording/place.h"
+#include "recording/checkpoint-position.h"
 #include "recording/ram-image.h"
 
 G_DEFINE_QUARK(verify-error-quark, verify_error)
@@ -76,13 +76,13 @@ static void check_end(const char *directory, const Manifest *manifest, unsigned 
 }
 
 /* If it cannot be read, that is said where checkpoints are checked. */
-Place *verify_first_place(const char *directory, const Manifest *manifest)
+CheckpointPosition *verify_first_place(const char *directory, const Manifest *manifest)
 {
-    Place *first = NULL;
+    CheckpointPosition *first = NULL;
 
     if (manifest->checkpoints->len > 0) {
-        place_find(directory, manifest->checkpoints->pdata[0], true, manifest->n_vcpus, &first,
-                   NULL);
+        checkpoint_position_find(directory, manifest->checkpoints->pdata[0], true,
+                                 manifest->n_vcpus, &first, NULL);
     }
     return first;
 }
@@ -90,7 +90,7 @@ Place *verify_first_place(const char *directory, const Manifest *manifest)
 /* False if an order log is bad. */
 static bool check_logs(const char *directory, const Manifest *manifest, Verified *verified)
 {
-    g_autoptr(Place) first = verify_first_place(directory, manifest);
+    g_autoptr(CheckpointPosition) first = verify_first_place(directory, manifest);
     bool order_is_good = true;
 
 
@@ -133,7 +133,7 @@ static void check_order(const char *directory, const Manifest *manifest, Verifie
 
 bool verify_for_replay(const char *directory, const Manifest *manifest, GError **error)
 {
-    g_autoptr(Place) first = verify_first_place(directory, manifest);
+    g_autoptr(CheckpointPosition) first = verify_first_place(directory, manifest);
     g_autoptr(Point) reached = NULL;
 
     for (unsigned i = 0; i < (manifest->n_vcpus + 1) * LOG_SUBSTREAMS; i++) {
@@ -164,9 +164,9 @@ bool verify_for_replay(const char *directory, const Manifest *manifest, GError *
 static bool check_place(const char *directory, const char *name, bool is_first,
                         const Manifest *manifest, GError **error)
 {
-    g_autoptr(Place) place = NULL;
+    g_autoptr(CheckpointPosition) place = NULL;
 
-    if (!place_find(directory, name, is_first, manifest->n_vcpus, &place, error)) {
+    if (!checkpoint_position_find(directory, name, is_first, manifest->n_vcpus, &place, error)) {
         return false;
     }
 
@@ -181,7 +181,7 @@ static bool check_place(const char *directory, const char *name, bool is_first,
             reader = log_reader_open_at(directory, manifest->n_vcpus, i, j,
                                         log_place_of(place->logs, i, j), error);
             if (!reader || log_reader_next(reader, &event, error) == LOG_READER_BAD) {
-                g_prefix_error(error, "%s/%s: ", name, PLACE_FILE);
+                g_prefix_error(error, "%s/%s: ", name, CHECKPOINT_POSITION_FILE);
                 return false;
             }
         }

@@ -4,8 +4,8 @@
  * wait against who is waited for, what the manifest says of the end, every byte of
  * the checkpoints.  The recording may be damaged or hostile.
  */
-#ifndef REPLAY_VERIFY_H
-#define REPLAY_VERIFY_H
+#ifndef RECORDING_VERIFY_H
+#define RECORDING_VERIFY_H
 
 #include <glib.h>
 #include <stdbool.h>
@@ -13,7 +13,7 @@
 
 #include "recording/log-events.h"
 #include "recording/manifest.h"
-#include "recording/place.h"
+#include "recording/checkpoint-position.h"
 #include "recording/position.h"
 
 typedef struct Verified {
@@ -53,7 +53,7 @@ typedef struct VerifiedLog {
  * Reads one log, and checks what can be said of it alone.  @first is the place of the first
  * checkpoint, if the logs before that were dropped; or NULL.
  */
-bool verify_log(const char *directory, const Manifest *manifest, const Place *first,
+bool verify_log(const char *directory, const Manifest *manifest, const CheckpointPosition *first,
                 unsigned stream, LogSubstream substream, VerifiedLog *log, GError **error);
 
 /*
@@ -72,7 +72,7 @@ Point *verify_find_cut(const char *directory, unsigned n_vcpus, const Position *
                        GError **error);
 
 /* Of the first checkpoint, if the logs before it were dropped; else NULL. */
-Place *verify_first_place(const char *directory, const Manifest *manifest);
+CheckpointPosition *verify_first_place(const char *directory, const Manifest *manifest);
 
 /* A checkpoint: all its files, and that the logs have its place. */
 bool verify_checkpoint(const char *directory, const char *name, const Manifest *manifest,

@@ -443,7 +443,7 @@ void paranoid_start(uint64_t interval)
         qemu_mutex_init(&paranoid.lock);
     }
     paranoid.interval = interval;
-    paranoid.ram_address = checkpoint_ram_address();
+    paranoid.ram_address = machine_state_ram_address();
     paranoid.fault = g_getenv(FAULT_VARIABLE);
     paranoid.copies = g_hash_table_new_full(NULL, NULL, NULL, g_free);
     paranoid.counts = (ParanoidCounts) { 0 };

@@ -18,7 +18,7 @@ typedef struct ParanoidCounts {
 } ParanoidCounts;
 
 /*
- * Begin and end; main thread, all vCPUs stopped.  recorder_tables_start() comes before.
+ * Begin and end; main thread, all vCPUs stopped.  recorder_translations_start() comes before.
  * @interval: in steps of a vCPU; 1: at every boundary.
  */
 void paranoid_start(uint64_t interval);

@@ -7,7 +7,7 @@
 #include "hw/core/cpu.h"
 
 #include "hw/recorder/recorder-internal.h"
-#include "replay/accesses.h"
+#include "replay/access-watch.h"
 #include "replay/player-internal.h"
 
 /* One event of DMA, whose WAIT is over if it is one; the caller has the DMA lock. */
@@ -18,8 +18,8 @@ static void step_dma(CPUState *cpu)
     if (event->kind == LOG_EVENT_STEP && event->position == player.dma.steps) {
         schedule_publish(player.schedule, player.manifest->n_vcpus, ++player.dma.steps);
     } else if (event->kind == LOG_EVENT_DMA_WRITE && event->position == player.dma.steps &&
-               accesses_write_dma(event->position, event->value[0], event->bytes,
-                                  event->n_bytes)) {
+               access_watch_write_dma(event->position, event->value[0], event->bytes,
+                                      event->n_bytes)) {
         schedule_publish(player.schedule, player.manifest->n_vcpus, ++player.dma.steps);
     } else if (event->kind != LOG_EVENT_WAIT) {
         player_diverged(cpu, recorder_position(cpu), "DMA step %" PRIu64
@@ -76,7 +76,8 @@ static bool finish_step(LogEvent *event, GError **error)
 {
     switch (event->kind) {
     case LOG_EVENT_DMA_WRITE:
-        if (!accesses_write_dma(event->position, event->value[0], event->bytes, event->n_bytes)) {
+        if (!access_watch_write_dma(event->position, event->value[0], event->bytes,
+                                    event->n_bytes)) {
             g_set_error(error, LOG_READER_ERROR, LOG_READER_ERROR_DAMAGED,
                         "at the end: DMA step %" PRIu64 " cannot be replayed", event->position);
             return false;

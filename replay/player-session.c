@@ -16,18 +16,18 @@
 #include "hw/recorder/session.h"
 #include "protocol/chaos.h"
 #include "recording/cut.h"
-#include "recording/place.h"
-#include "recording/stop.h"
+#include "recording/checkpoint-position.h"
+#include "recording/replay-end.h"
 #include "replay/paranoid.h"
 #include "replay/player-internal.h"
-#include "replay/trace.h"
+#include "replay/digest-trace.h"
 #include "replay/watch-log.h"
 
 static void attach_vcpu(CPUState *cpu, run_on_cpu_data data)
 {
     RecorderVcpu **v = data.host_ptr;
 
-    v[cpu->cpu_index]->tables = recorder_tables_new();
+    v[cpu->cpu_index]->tables = recorder_translations_new();
     recorder_vcpu_attach(cpu, v[cpu->cpu_index]);
 }
 
@@ -47,7 +47,7 @@ static void detach_vcpu(CPUState *cpu, run_on_cpu_data data)
 
 /* From the start, or from @place. */
 static LogReader *open_log(const char *directory, unsigned stream, LogSubstream substream,
-                           const Place *place, GError **error)
+                           const CheckpointPosition *place, GError **error)
 {
     unsigned n = player.manifest->n_vcpus;
 
@@ -56,8 +56,8 @@ static LogReader *open_log(const char *directory, unsigned stream, LogSubstream 
                  : log_reader_open(directory, n, stream, substream, error);
 }
 
-static RecorderVcpu *open_vcpu(const char *directory, unsigned vcpu, const Place *place,
-                               Position cut, Error **errp)
+static RecorderVcpu *open_vcpu(const char *directory, unsigned vcpu,
+                               const CheckpointPosition *place, Position cut, Error **errp)
 {
     g_autoptr(GError) error = NULL;
     RecorderVcpu *v = g_new0(RecorderVcpu, 1);
@@ -94,7 +94,7 @@ static void forget_recording(void)
     g_clear_pointer(&player.recording, g_free);
     g_clear_pointer(&player.manifest, manifest_free);
     g_clear_pointer(&player.schedule, schedule_free);
-    trace_drop();
+    digest_trace_drop();
     watch_log_end();
     g_clear_pointer(&player.dma.log, log_reader_free);
     g_clear_pointer(&player.divergence, g_free);
@@ -106,19 +106,19 @@ static void forget_recording(void)
 }
 
 /* NULL and no error: it is the start of the recording. */
-static Place *find_checkpoint(const char *directory, unsigned number, GError **error)
+static CheckpointPosition *find_checkpoint(const char *directory, unsigned number, GError **error)
 {
-    Place *place;
+    CheckpointPosition *place;
 
     if (number >= player.manifest->checkpoints->len) {
-        g_set_error(error, MANIFEST_ERROR, MANIFEST_ERROR_INVALID, player.manifest->checkpoints->len ?
-                    "%s has no checkpoint %u: its last is %u" :
-                    "%s is not complete: it has no checkpoint", directory, number,
-                    player.manifest->checkpoints->len - 1);
+        g_set_error(error, MANIFEST_ERROR, MANIFEST_ERROR_INVALID,
+                    player.manifest->checkpoints->len ? "%s has no checkpoint %u: its last is %u" :
+                    "%s is not complete: it has no checkpoint",
+                    directory, number, player.manifest->checkpoints->len - 1);
         return NULL;
     }
-    place_find(directory, player.manifest->checkpoints->pdata[number], number == 0, player.manifest->n_vcpus,
-               &place, error);
+    checkpoint_position_find(directory, player.manifest->checkpoints->pdata[number], number == 0,
+                             player.manifest->n_vcpus, &place, error);
     return place;
 }
 
@@ -146,7 +146,7 @@ static bool open_recording(const char *directory, const PlayerOptions *options, 
     const uint64_t *until = options->has_until ? &options->until : NULL;
     g_autoptr(GError) error = NULL;
     g_autofree Position *cut = NULL;
-    g_autoptr(Place) place = NULL;
+    g_autoptr(CheckpointPosition) place = NULL;
     unsigned n;
 
     player.manifest = manifest_load(directory, &error);
@@ -160,15 +160,17 @@ static bool open_recording(const char *directory, const PlayerOptions *options, 
                    MACHINE(qdev_get_machine())->smp.cpus);
         return false;
     }
-    *from = options->has_from ? options->from : stop_checkpoint(directory, player.manifest, until);
+    *from = options->has_from ? options->from :
+            replay_end_checkpoint(directory, player.manifest, until);
     place = find_checkpoint(directory, *from, &error);
     if (!error) {
-        cut = stop_find(directory, player.manifest, place, until, &error);
+        cut = replay_end_find(directory, player.manifest, place, until, &error);
     }
     player.stops_early = options->has_until || options->arrived;
     player.dma.next = (LogEvent) { .kind = LOG_EVENT_KINDS, .position = UINT64_MAX };
     player.dma.log = error ? NULL : open_log(directory, n, LOG_ORDER, place, &error);
-    if (!player.dma.log || log_reader_next(player.dma.log, &player.dma.next, &error) == LOG_READER_BAD) {
+    if (!player.dma.log ||
+        log_reader_next(player.dma.log, &player.dma.next, &error) == LOG_READER_BAD) {
         error_setg(errp, "%s", error->message);
         return false;
     }
@@ -207,9 +209,10 @@ bool player_start(const char *directory, const PlayerOptions *options, Error **e
     }
     forget_recording();
     if (!open_recording(directory, options, &from, v, errp) ||
-        (trace && !trace_start(trace, v, player.manifest->n_vcpus, errp)) ||
+        (trace && !digest_trace_start(trace, v, player.manifest->n_vcpus, errp)) ||
         (options->watch && !watch_log_start(options->watch, errp)) ||
-        !checkpoint_load(directory, (char *const *)player.manifest->checkpoints->pdata, from, errp)) {
+        !machine_state_load(directory, (char *const *)player.manifest->checkpoints->pdata, from,
+                            errp)) {
         for (unsigned i = 0; i < SPHERE_MAX_VCPUS; i++) {
             player_close_vcpu(v[i]);
         }
@@ -217,7 +220,7 @@ bool player_start(const char *directory, const PlayerOptions *options, Error **e
         recorder_unblock_others();
         return false;
     }
-    recorder_tables_start();
+    recorder_translations_start();
     if (options->paranoid) {
         paranoid_start(options->paranoid);
     }
@@ -264,7 +267,7 @@ void player_query(RecorderInfo *info)
 
 static void judge_memory(void)
 {
-    g_autofree char *digest = checkpoint_ram_digest();
+    g_autofree char *digest = machine_state_ram_digest();
 
     if (g_strcmp0(digest, player.manifest->ram_digest) != 0) {
         player.divergence = g_strdup_printf("at the end: expected RAM digest %s, seen %s",
@@ -319,7 +322,7 @@ void player_finish(void)
         judge_memory();
     }
     player_leave();
-    trace_end();
+    digest_trace_end();
     watch_log_end();
     has_compared = paranoid_end(&counts);
     compared = (RecorderCompared) {

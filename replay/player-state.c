@@ -8,7 +8,7 @@
 #include "hw/core/cpu.h"
 
 #include "hw/recorder/recorder-internal.h"
-#include "replay/accesses.h"
+#include "replay/access-watch.h"
 #include "replay/player-internal.h"
 
 typedef struct VcpuState {
@@ -57,7 +57,7 @@ static RecorderVcpu *load_vcpu(const VcpuState *state)
     v->cut = state->at;         /* until somebody says how far to go */
     player_stop_at_cut(v);
     v->finished = true;
-    v->tables = recorder_tables_new();
+    v->tables = recorder_translations_new();
     return v;
 }
 
@@ -94,7 +94,7 @@ void player_load(const PlayerState *state)
     CPU_FOREACH(cpu) {
         run_on_cpu(cpu, renew_vcpu, RUN_ON_CPU_HOST_PTR((void *)state));
     }
-    accesses_forget();
+    access_watch_forget();
     log_reader_free(player.dma.log);
     player.dma.next = state->dma_next;
     player.dma.steps = state->dma_steps;

@@ -18,7 +18,7 @@
 
 #include "hw/recorder/recorder-internal.h"
 #include "hw/recorder/recorder.h"
-#include "replay/accesses.h"
+#include "replay/access-watch.h"
 #include "replay/paranoid.h"
 #include "replay/player-internal.h"
 
@@ -125,7 +125,8 @@ static bool is_due(CPUState *cpu)
     RecorderVcpu *v = cpu->recorder;
     Position position = recorder_position(cpu);
 
-    return position == v->next.position || (position > v->next.position && player_may_pass(v, position));
+    return position == v->next.position ||
+           (position > v->next.position && player_may_pass(v, position));
 }
 
 char *player_due(const RecorderVcpu *v)
@@ -310,7 +311,7 @@ static void apply(CPUState *cpu, const LogEvent *event)
     case LOG_EVENT_REGISTERS:
         break;          /* its bytes were looked at while they were there */
     case LOG_EVENT_ACCESS_FLAG:
-        if (!accesses_write_flag(cpu, event->position, event->value[0], event->value[1])) {
+        if (!access_watch_write_flag(cpu, event->position, event->value[0], event->value[1])) {
             player_diverged(cpu, event->position, "an access flag lies outside of main memory");
         }
         recorder_step(cpu);
@@ -377,7 +378,7 @@ bool recorder_replay_boundary(CPUState *cpu, bool *applied)
     RecorderVcpu *v = cpu->recorder;
     bool leave;
 
-    accesses_settle(cpu);
+    access_watch_settle(cpu);
     leave = !v->finished && !have_turn(cpu);
     if (!leave) {
         recorder_digest_if_due(cpu);

@@ -9,7 +9,7 @@
 #include "qapi/error.h"
 
 #include "hw/recorder/recorder-internal.h"
-#include "replay/accesses.h"
+#include "replay/access-watch.h"
 #include "replay/watch-log.h"
 
 static struct {
@@ -45,9 +45,9 @@ static bool check_range(const PlayerWatch *watch, Error **errp)
     uint64_t start = output.ram_address;
     uint64_t size = MACHINE(qdev_get_machine())->ram_size;
 
-    if (watch->size == 0 || watch->size > ACCESSES_MAX_SIZE) {
+    if (watch->size == 0 || watch->size > ACCESS_WATCH_MAX_SIZE) {
         error_setg(errp, "%" PRIu64 " bytes cannot be watched: 1 to %u can", watch->size,
-                   ACCESSES_MAX_SIZE);
+                   ACCESS_WATCH_MAX_SIZE);
         return false;
     }
     if (watch->address < start || watch->address - start >= size ||
@@ -65,7 +65,7 @@ static bool check_range(const PlayerWatch *watch, Error **errp)
 
 bool watch_log_start(const PlayerWatch *watch, Error **errp)
 {
-    output.ram_address = checkpoint_ram_address();
+    output.ram_address = machine_state_ram_address();
     output.n_vcpus = MACHINE(qdev_get_machine())->smp.cpus;
     if (!check_range(watch, errp)) {
         return false;
@@ -77,8 +77,8 @@ bool watch_log_start(const PlayerWatch *watch, Error **errp)
     }
     output.name = g_strdup(watch->file);
     qemu_mutex_init(&output.lock);
-    accesses_watch(watch->address - output.ram_address, watch->size, watch->reads, watch->writes,
-                   write_line);
+    access_watch_start(watch->address - output.ram_address, watch->size, watch->reads,
+                       watch->writes, write_line);
     return true;
 }
 
@@ -89,7 +89,7 @@ void watch_log_end(void)
     if (!output.file) {
         return;
     }
-    accesses_unwatch();
+    access_watch_end();
     good = fflush(output.file) == 0 && !ferror(output.file);
     if (output.name) {
         good &= fclose(output.file) == 0;

@@ -137,7 +137,7 @@ static bool open_side(Side *side, const char *directory, unsigned n_vcpus, unsig
                       GError **error)
 {
     g_autoptr(Manifest) manifest = NULL;
-    g_autoptr(Place) first = NULL;
+    g_autoptr(CheckpointPosition) first = NULL;
     Position reached;
 
     side->directory = directory;

@@ -18,7 +18,7 @@
 #include "tool/gdb.h"
 #include "tool/progress.h"
 #include "tool/qmp-client.h"
-#include "tool/recorded.h"
+#include "tool/replay-command.h"
 #include "tool/tool.h"
 
 #define DEFAULT_PORT "1234"     /* that of QEMU's -s */
@@ -202,7 +202,7 @@ static bool check_vmlinux(const Debug *debug, GError **error)
 static bool prepare(Debug *debug, GdbAddress *address, GError **error)
 {
     progress_line("checking %s", debug->directory);
-    debug->manifest = recorded_load(debug->directory, debug->checkpoint, error);
+    debug->manifest = replay_command_manifest(debug->directory, debug->checkpoint, error);
     if (!debug->manifest || !check_vmlinux(debug, error)) {
         return false;
     }
@@ -225,10 +225,11 @@ static bool prepare(Debug *debug, GdbAddress *address, GError **error)
 
 static char **qemu_command(const Debug *debug, const GdbAddress *address, GError **error)
 {
-    g_autofree char *serial = debug->console ? g_strconcat("file:", debug->console, NULL)
-                                             : g_strdup(debug->gdb || debug->ask ? "null" : "stdio");
-    g_auto(GStrv) command = recorded_command(debug->manifest, serial,
-                                             debug->gdb ? NULL : debug->more, error);
+    g_autofree char *serial = debug->console
+                                  ? g_strconcat("file:", debug->console, NULL)
+                                  : g_strdup(debug->gdb || debug->ask ? "null" : "stdio");
+    g_auto(GStrv) command = replay_command_line(debug->manifest, serial,
+                                                debug->gdb ? NULL : debug->more, error);
     g_autofree char *chardev = g_strdup_printf("socket,id=reprise-gdb,fd=%d,server=on,wait=off%s",
                                                address->fd, address->is_port ? ",nodelay=on" : "");
     g_autoptr(GStrvBuilder) builder = g_strv_builder_new();

@@ -16,7 +16,7 @@
 #include "recording/log-block.h"
 #include "recording/log-reader.h"
 #include "recording/manifest.h"
-#include "recording/place.h"
+#include "recording/checkpoint-position.h"
 #include "recording/ram-image.h"
 #include "recording/total-order.h"
 #include "recording/verify.h"
@@ -120,14 +120,14 @@ static bool read_logs(Info *info, GError **error)
 /* The first one lies where the recording begins, unless that was dropped. */
 static bool read_place(Info *info, const char *name, GError **error)
 {
-    g_autoptr(Place) place = NULL;
+    g_autoptr(CheckpointPosition) place = NULL;
 
-    if (!place_find(info->directory, name, info->points->len == 0, info->manifest->n_vcpus, &place,
-                    error)) {
+    if (!checkpoint_position_find(info->directory, name, info->points->len == 0,
+                                  info->manifest->n_vcpus, &place, error)) {
         return false;
     }
     if (!place) {
-        place = place_new(info->manifest->n_vcpus);
+        place = checkpoint_position_new(info->manifest->n_vcpus);
     }
     g_ptr_array_add(info->points, point_format(place->point));
     return true;

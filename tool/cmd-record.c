@@ -324,9 +324,9 @@ int run_record(int argc, char **argv)
     if (!parse_arguments(&record, argc, argv, &status)) {
         return status;
     }
-    command = record.command ? users_command(&record)
-                             : emulator_stock_command(record.arch, record.smp, record.mem, record.run,
-                                                      &error);
+    command = record.command
+                  ? users_command(&record)
+                  : emulator_stock_command(record.arch, record.smp, record.mem, record.run, &error);
     if (!command || !(arguments = task_arguments(&record, &error)) ||
         !(emulator = emulator_start_task(command, record.qmp, !record.run, "recorder-start",
                                          arguments, &error))) {

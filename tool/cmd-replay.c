@@ -11,10 +11,10 @@
 #include <stdio.h>
 
 #include "recording/manifest.h"
-#include "recording/place.h"
+#include "recording/checkpoint-position.h"
 #include "tool/emulator.h"
 #include "tool/progress.h"
-#include "tool/recorded.h"
+#include "tool/replay-command.h"
 #include "tool/tool.h"
 
 #define NOT_GIVEN INT_MIN
@@ -42,7 +42,7 @@ typedef struct Replay {
     int64_t chaos;              /* for tests: docs/develop.md */
     char **more;                /* arguments for QEMU, after "--"; NULL: none */
     Manifest *manifest;
-    Place *place;               /* of that checkpoint; NULL: the start */
+    CheckpointPosition *place;               /* of that checkpoint; NULL: the start */
 } Replay;
 
 static void replay_clear(Replay *replay)
@@ -55,7 +55,7 @@ static void replay_clear(Replay *replay)
     g_free(replay->trace_to);
     g_free(replay->watch);
     manifest_free(replay->manifest);
-    place_free(replay->place);
+    checkpoint_position_free(replay->place);
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Replay, replay_clear)
 
@@ -201,13 +201,13 @@ static bool find_place(Replay *replay, GError **error)
     unsigned from = MAX(replay->from, 0);
 
     return names->len == 0 ||
-           place_find(replay->directory, names->pdata[from], from == 0,
-                      replay->manifest->n_vcpus, &replay->place, error);
+           checkpoint_position_find(replay->directory, names->pdata[from], from == 0,
+                                    replay->manifest->n_vcpus, &replay->place, error);
 }
 
 static bool load(Replay *replay, GError **error)
 {
-    replay->manifest = recorded_load(replay->directory, MAX(replay->from, 0), error);
+    replay->manifest = replay_command_manifest(replay->directory, MAX(replay->from, 0), error);
     if (!replay->manifest || !find_place(replay, error)) {
         return false;
     }
@@ -256,8 +256,8 @@ static int report(const Replay *replay, const JsonValue *result, double seconds)
     for (unsigned i = 0; i < replay->manifest->n_vcpus; i++) {
         steps += replay->manifest->end->at[i] - (replay->place ? replay->place->point->at[i] : 0);
     }
-    fprintf(stderr, "reprise: replayed identically: %" PRIu64 " steps in %.1f s%s\n", steps, seconds,
-            compared);
+    fprintf(stderr, "reprise: replayed identically: %" PRIu64 " steps in %.1f s%s\n", steps,
+            seconds, compared);
     return STATUS_OK;
 }
 
@@ -388,8 +388,8 @@ int run_replay(int argc, char **argv)
     }
     progress_line("checking %s", replay.directory);
     if (!load(&replay, &error) ||
-        !(command = recorded_command(replay.manifest, replay.watch ? "null" : "stdio",
-                                     replay.more, &error)) ||
+        !(command = replay_command_line(replay.manifest, replay.watch ? "null" : "stdio",
+                                        replay.more, &error)) ||
         !(arguments = task_arguments(&replay, &error)) ||
         !(emulator = emulator_start_task(command, replay.qmp, false, "recorder-replay", arguments,
                                          &error))) {

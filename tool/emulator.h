@@ -7,8 +7,8 @@
  * on, and QEMU shows what it does.  One emulator at a time, in a program with one
  * thread.
  */
-#ifndef MONITOR_EMULATOR_H
-#define MONITOR_EMULATOR_H
+#ifndef TOOL_EMULATOR_H
+#define TOOL_EMULATOR_H
 
 #include <glib.h>
 #include <stdbool.h>

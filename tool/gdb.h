@@ -5,8 +5,8 @@
  * We listen, and QEMU inherits that: what is in use is found out at once and said in our words, and
  * a debugger that comes too early waits.
  */
-#ifndef MONITOR_GDB_H
-#define MONITOR_GDB_H
+#ifndef TOOL_GDB_H
+#define TOOL_GDB_H
 
 #include <glib.h>
 #include <stdbool.h>

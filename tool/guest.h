@@ -4,8 +4,8 @@
  * libvirt, which has the socket to itself.  Nothing is changed by connecting, or by
  * going away at any moment.
  */
-#ifndef MONITOR_GUEST_H
-#define MONITOR_GUEST_H
+#ifndef TOOL_GUEST_H
+#define TOOL_GUEST_H
 
 #include <glib.h>
 #include <stdbool.h>

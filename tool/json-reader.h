@@ -5,8 +5,8 @@
  * Stricter than the RFC where a C program would be fooled: no member twice, no
  * zero character in a string, bounded nesting.
  */
-#ifndef MONITOR_JSON_READER_H
-#define MONITOR_JSON_READER_H
+#ifndef TOOL_JSON_READER_H
+#define TOOL_JSON_READER_H
 
 #include <glib.h>
 #include <stdbool.h>

@@ -6,8 +6,8 @@
  * @key names the member of an object; it is NULL for the elements of an array,
  * and for the outermost value.
  */
-#ifndef MONITOR_JSON_H
-#define MONITOR_JSON_H
+#ifndef TOOL_JSON_H
+#define TOOL_JSON_H
 
 #include <glib.h>
 #include <stdbool.h>

@@ -6,8 +6,8 @@
  * terminal: then its output comes through progress_console(), and the line is shown only
  * while the cursor is at the start of one, so that nothing of the guest's is lost.
  */
-#ifndef MONITOR_PROGRESS_H
-#define MONITOR_PROGRESS_H
+#ifndef TOOL_PROGRESS_H
+#define TOOL_PROGRESS_H
 
 #include <glib.h>
 #include <stdbool.h>

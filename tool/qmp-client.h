@@ -3,8 +3,8 @@
  * The messages of a QMP connection: JSON objects, a line each.  It never waits;
  * whoever has the connection does.
  */
-#ifndef MONITOR_QMP_CLIENT_H
-#define MONITOR_QMP_CLIENT_H
+#ifndef TOOL_QMP_CLIENT_H
+#define TOOL_QMP_CLIENT_H
 
 #include <glib.h>
 #include <stdbool.h>

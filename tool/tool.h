@@ -3,8 +3,8 @@
  * What the commands of the `reprise` tool share.  A command is a function that
  * gets its own name as argv[0] and returns the exit status.
  */
-#ifndef MONITOR_TOOL_H
-#define MONITOR_TOOL_H
+#ifndef TOOL_TOOL_H
+#define TOOL_TOOL_H
 
 #include <glib.h>
 #include <stdbool.h>

@@ -2,8 +2,8 @@
 /*
  * Unix sockets, by path.
  */
-#ifndef MONITOR_UNIX_SOCKET_H
-#define MONITOR_UNIX_SOCKET_H
+#ifndef TOOL_UNIX_SOCKET_H
+#define TOOL_UNIX_SOCKET_H
 
 #include <glib.h>
 #include <stdbool.h>

@@ -227,7 +227,7 @@ static void give_way(CPUState *cpu)
     Position position = settle(cpu);
 
     log_stream_rest(v->log, position);
-    sphere_give_way(v->processor, position);
+    sphere_yield_core(v->processor, position);
     log_stream_resume(v->log);
 }
 
@@ -400,7 +400,7 @@ static void answer(CPUState *cpu, SphereAnswer answer, uintptr_t retaddr)
         v->asked = true;
         abandon(cpu, retaddr);
     }
-    if (v->processor->told) {
+    if (v->processor->has_new_sources) {
         raise_floor(cpu, retaddr);
         log_arcs(v);
     }
@@ -565,7 +565,7 @@ void recorder_walk_writes_slow(CPUState *cpu, void *host, uint64_t word)
     if (!recorder_ram_offset(host, &offset)) {
         return;
     }
-    checkpoint_written(offset, sizeof(word));
+    machine_state_written(offset, sizeof(word));
     if (v->alone) {
         recorder_note(cpu, host, sizeof(word), ACCESS_BY_WALK, true, v->walk_retaddr);
         return;

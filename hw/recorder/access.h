@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Between access.c and tables.c, which know of the same memory.
+ * Between access.c and translations.c, which know of the same memory.
  */
 #ifndef RECORDER_ACCESS_H
 #define RECORDER_ACCESS_H
@@ -42,7 +42,7 @@ static inline bool recorder_has_lost(const RecorderVcpu *v)
 void recorder_safepoint(CPUState *cpu);
 void recorder_table_access(CPUState *cpu, uint64_t offset, bool entered);
 
-/* tables.c: which page's translation was made from the word at @offset of RAM? */
+/* translations.c: which page's translation was made from the word at @offset of RAM? */
 vaddr recorder_table_word_page(CPUState *cpu, uint64_t offset);
 
 #endif

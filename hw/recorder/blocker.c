@@ -3,7 +3,7 @@
  * Keeps others from saving, migrating or loading a guest that is recorded or replayed.
  *
  * Checkpoints of a recording and snapshots of a debugger learn from QEMU's dirty bits for migration
- * which pages were written (hw/recorder/checkpoint.c).  Savevm, snapshot jobs and migrations of every
+ * which pages were written (hw/recorder/machine-state.c).  Savevm, snapshot jobs and migrations of every
  * mode clear these bits, so the next checkpoint would lack pages without a word; all of them look
  * for migration blockers first.  What does not is refused by hooks: to measure the dirty rate by
  * the bits, and to load a state, which changes the guest behind the recorder's back.

@@ -103,9 +103,9 @@ static void log_write(MemoryRegion *mr, hwaddr offset, hwaddr size)
         return;
     }
     if (past_one_vcpu()) {
-        recorder_tables_written(first_cpu, offset, size);
+        recorder_translations_written(first_cpu, offset, size);
     }
-    checkpoint_written(offset, size);
+    machine_state_written(offset, size);
     while (size > 0) {
         hwaddr n = MIN(size, LOG_EVENT_MAX_BYTES);
 

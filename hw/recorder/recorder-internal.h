@@ -98,7 +98,7 @@ typedef struct RecorderVcpu {
     bool finished;              /* atomic: the end was reached, or replay diverged */
     Position check_due;         /* by paranoid.c, here or soon after */
 
-    struct RecorderTables *tables;
+    struct RecorderTranslations *tables;
     bool flush_due;             /* drop all translations at the next boundary */
     bool dropped;               /* some, since recorder_has_dropped() */
     bool drops_one_page;
@@ -187,13 +187,13 @@ static inline void recorder_nap(RecorderVcpu *v)
     }
 }
 
-/* tables.c: which translations a vCPU has, made from which pages of main RAM. */
-void recorder_tables_start(void);
-struct RecorderTables *recorder_tables_new(void);
-void recorder_tables_free(struct RecorderTables *tables);
+/* translations.c: which translations a vCPU has, made from which pages of main RAM. */
+void recorder_translations_start(void);
+struct RecorderTranslations *recorder_translations_new(void);
+void recorder_translations_free(struct RecorderTranslations *tables);
 /* Between two steps: drop them all, if that is due. */
 void recorder_drop_translations(CPUState *cpu);
-void recorder_tables_written(CPUState *cpu, uint64_t offset, uint64_t size);
+void recorder_translations_written(CPUState *cpu, uint64_t offset, uint64_t size);
 /* Run this instruction again, alone in its TB, unless it is the last already. */
 void recorder_be_last_in_tb(CPUState *cpu, uintptr_t retaddr);
 /* The translation of one page, or all. */
@@ -225,35 +225,35 @@ void recorder_dma_release(void);
 uint64_t recorder_dma_arcs(void);
 
 /*
- * checkpoint.c: the state of a stopped machine, in its own directory.  It is valid
+ * machine-state.c: the state of a stopped machine, in its own directory.  It is valid
  * once its RAM is closed (ram_image_close()), for which the machine need not stand
  * still.
  */
-RamImageWriter *checkpoint_save(const char *directory, Error **errp);
+RamImageWriter *machine_state_save(const char *directory, Error **errp);
 /* What has changed since the last one that was saved, and how much that is. */
-RamImageWriter *checkpoint_save_changes(const char *directory, uint64_t *bytes, Error **errp);
+RamImageWriter *machine_state_save_changes(const char *directory, uint64_t *bytes, Error **errp);
 /* Main memory was written by other means than a vCPU's store. */
-void checkpoint_written(uint64_t offset, uint64_t size);
+void machine_state_written(uint64_t offset, uint64_t size);
 /* Checkpoint @number of @names, which are directories of @recording. */
-bool checkpoint_load(const char *recording, char *const *names, unsigned number, Error **errp);
+bool machine_state_load(const char *recording, char *const *names, unsigned number, Error **errp);
 /* Where main memory is, guest-physical. */
-uint64_t checkpoint_ram_address(void);
+uint64_t machine_state_ram_address(void);
 /* Write main memory as a device would; false if there is none at @offset. */
-bool checkpoint_write_ram(uint64_t offset, const void *bytes, size_t n);
+bool machine_state_write_ram(uint64_t offset, const void *bytes, size_t n);
 /* Digest of all guest RAM; to be freed. */
-char *checkpoint_ram_digest(void);
+char *machine_state_ram_digest(void);
 /* Which pages were written since this was last asked, as uint32_t, ascending. */
-GArray *checkpoint_take_changes(void);
-const uint8_t *checkpoint_ram(uint64_t *size);
+GArray *machine_state_take_changes(void);
+const uint8_t *machine_state_ram(uint64_t *size);
 /* The registers of all vCPUs, to be loaded in the same process. */
-GByteArray *checkpoint_save_registers(void);
-void checkpoint_load_registers(const GByteArray *registers);
+GByteArray *machine_state_save_registers(void);
+void machine_state_load_registers(const GByteArray *registers);
 
-/* checkpoints.c: those that are made while recording, after the first. */
-void recorder_checkpoints_start(const char *directory, int directory_fd, Manifest *manifest,
-                                LogWriter *writer, double interval_s, double keep_s);
+/* checkpointer.c: those that are made while recording, after the first. */
+void recorder_checkpointer_start(const char *directory, int directory_fd, Manifest *manifest,
+                                 LogWriter *writer, double interval_s, double keep_s);
 /* Waits until the last one is on disk. */
-void recorder_checkpoints_stop(void);
+void recorder_checkpointer_stop(void);
 
 /*
  * blocker.c: from now on nobody else uses the dirty bits of memory or loads a state.  False if

@@ -8,8 +8,8 @@
  * Who may call: hooks with a CPUState, the thread of that vCPU; the others, the
  * main thread with the big lock.
  */
-#ifndef RECORDER_RECORDER_H
-#define RECORDER_RECORDER_H
+#ifndef RECORDER_H
+#define RECORDER_H
 
 #include "hw/core/cpu.h"
 #include "exec/memory.h"
@@ -24,7 +24,7 @@ typedef enum RecorderMode {
 
 /* Internal: a test of it needs no load of its address. */
 extern G_GNUC_INTERNAL RecorderMode recorder_mode;
-/* Somebody wants to know of accesses to some bytes, while replaying (replay/accesses.h). */
+/* Somebody wants to know of accesses to some bytes, while replaying (replay/access-watch.h). */
 extern G_GNUC_INTERNAL bool recorder_notes;
 /* A developer wants copies of memory to be compared with it, while replaying (replay/paranoid.h). */
 extern G_GNUC_INTERNAL bool recorder_paranoid;
@@ -131,7 +131,7 @@ static inline void recorder_wake(CPUState *cpu)
     }
 }
 
-/* --- debuggers (replay/debugger/hits.c) ------------------------------------------------ */
+/* --- debuggers (replay/debugger/breakpoint-hits.c) ------------------------------------------------ */
 
 /* Replaying: an instruction with a breakpoint is next; one that runs meets a watchpoint. */
 void recorder_pass_breakpoint(CPUState *cpu);
@@ -331,7 +331,7 @@ static inline bool recorder_hides(MemoryRegion *mr)
     return recorder_recording() && recorder_hides_slow(mr);
 }
 
-/* --- accesses that somebody wants to know of, replaying (replay/accesses.c) ---- */
+/* --- accesses that somebody wants to know of, replaying (replay/access-watch.c) ---- */
 
 /* By what memory is accessed, for those who want to know: X(kind, name). */
 #define ACCESS_BYS(X) \
@@ -388,7 +388,7 @@ static inline void recorder_note_elements(CPUState *cpu, const void *vector,
     }
 }
 
-/* --- copies of memory: translations and code (tables.c) ---------------------- */
+/* --- copies of memory: translations and code (translations.c) ---------------------- */
 
 /*
  * A page walk for @address read the word at @host, which translates @span bytes

@@ -23,7 +23,7 @@
 #include "hw/recorder/recorder-internal.h"
 #include "hw/recorder/recorder.h"
 #include "hw/recorder/session.h"
-#include "hw/recorder/watch.h"
+#include "hw/recorder/limits.h"
 #include "protocol/chaos.h"
 #include "recording/checkpoint-sums.h"
 #include "replay/debugger/debugger.h"
@@ -121,7 +121,8 @@ static bool can_record(Error **errp)
     g_autofree char *objection = NULL;
 
     if (!object_dynamic_cast(OBJECT(machine), "virt-machine")) {
-        error_setg(errp, "cannot record a %s machine: only aarch64 guests on 'virt' can be recorded so far",
+        error_setg(errp, "cannot record a %s machine: "
+                   "only aarch64 guests on 'virt' can be recorded so far",
                    MACHINE_GET_CLASS(machine)->name ?: "this");
         return false;
     }
@@ -131,11 +132,13 @@ static bool can_record(Error **errp)
         return false;
     }
     if (machine->smp.cpus != machine->smp.max_cpus) {
-        error_setg(errp, "cannot record a guest whose vCPUs may be hot-plugged (-smp without maxcpus)");
+        error_setg(errp,
+                   "cannot record a guest whose vCPUs may be hot-plugged (-smp without maxcpus)");
         return false;
     }
     if (machine->smp.cpus > 1 && !qemu_tcg_mttcg_enabled()) {
-        error_setg(errp, "cannot record several vCPUs that share a thread (-accel tcg,thread=multi)");
+        error_setg(errp,
+                   "cannot record several vCPUs that share a thread (-accel tcg,thread=multi)");
         return false;
     }
     objection = machine_objection(machine);
@@ -218,7 +221,7 @@ static void attach_vcpu(CPUState *cpu, run_on_cpu_data data)
     v->processor = &session.sphere->processor[cpu->cpu_index];
     v->processor->user = cpu;
     v->alone = session.manifest->n_vcpus == 1;
-    v->tables = recorder_tables_new();
+    v->tables = recorder_translations_new();
     v->code_pages_size = recorder_ram.size >> SPHERE_PAGE_SHIFT >> 3;
     v->code_pages = g_malloc0(v->code_pages_size);
     recorder_vcpu_attach(cpu, v);
@@ -283,7 +286,7 @@ static bool begin(Error **errp)
     g_autofree char *checkpoint = g_build_filename(session.directory, "checkpoint-0", NULL);
     g_autoptr(GError) error = NULL;
 
-    session.ram = checkpoint_save(checkpoint, errp);
+    session.ram = machine_state_save(checkpoint, errp);
     if (!session.ram) {
         return false;
     }
@@ -293,7 +296,7 @@ static bool begin(Error **errp)
         error_setg(errp, "%s", error->message);
         return false;
     }
-    recorder_tables_start();
+    recorder_translations_start();
     session.sphere = make_sphere(session.manifest->n_vcpus);
     run_on_all(attach_vcpu, RUN_ON_CPU_NULL);
     recorder_dma_start(log_writer_stream(session.writer, session.manifest->n_vcpus),
@@ -494,13 +497,13 @@ static void last_step(Start *start)
     g_thread_join(start->thread);
     g_clear_pointer(&session.ram, ram_image_writer_free);
     if (!start->failure) {
-        recorder_checkpoints_start(session.directory, session.directory_fd, session.manifest,
-                                   session.writer, checkpoint_interval(start->options),
-                                   session.keep_s);
+        recorder_checkpointer_start(session.directory, session.directory_fd, session.manifest,
+                                    session.writer, checkpoint_interval(start->options),
+                                    session.keep_s);
         if (session.keep_s) {
             recorder_trigger_set(session.manifest->console_address);
         }
-        recorder_watch_start(session.directory, session.writer, &start->options->limits);
+        recorder_limits_start(session.directory, session.writer, &start->options->limits);
         qapi_event_send_recorder_started(session.directory);
         return;
     }
@@ -590,13 +593,13 @@ static void end(const char *reason)
 
     recorder_check_registers();
     recorder_trigger_clear();
-    recorder_checkpoints_stop();
+    recorder_checkpointer_stop();
     manifest->end = point_new(manifest->n_vcpus);
     run_on_all(end_vcpu, RUN_ON_CPU_HOST_PTR(manifest));
     manifest->arcs += recorder_dma_arcs();
     detach();
     manifest->seconds = (g_get_monotonic_time() - session.started_us) / 1e6;
-    manifest->ram_digest = checkpoint_ram_digest();
+    manifest->ram_digest = machine_state_ram_digest();
     /* The writer knows best why the log could not be written. */
     log_writer_finish(session.writer, &error);
     manifest->complete = !error && !session.failure;
@@ -607,7 +610,7 @@ static void end(const char *reason)
         g_free(manifest->end_reason);
         manifest->end_reason = g_strdup(error->message);
     }
-    recorder_watch_end(manifest->complete, manifest->end_reason);
+    recorder_limits_end(manifest->complete, manifest->end_reason);
     qapi_event_send_recorder_stopped(session.directory, manifest->complete, manifest->end_reason);
     session_clear();
 }

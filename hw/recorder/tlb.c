@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * QEMU makes a TLB that was nearly full larger when it is flushed.  Here that hardly ever
- * happens: a TLBI for all vCPUs does nothing, since translations are coherent (tables.c), nor
+ * happens: a TLBI for all vCPUs does nothing, since translations are coherent (translations.c), nor
  * does a new ASID.  So a TLB that fills up grows at once, and keeps what it has.
  *
  * How large a TLB is decides how often the guest's tables are walked, and nothing that

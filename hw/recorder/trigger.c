@@ -26,7 +26,7 @@ static const char panic_text[] = "Kernel panic - not syncing";
 static struct {
     bool set;                   /* atomic: vCPUs look */
     hwaddr console;
-    unsigned matched;           /* bytes of the text; the console's vCPU alone writes, one at a time */
+    unsigned matched;           /* bytes of the text; the console's vCPU writes, one at a time */
     QEMUTimer *panic;           /* pending: the guest has panicked */
     EventNotifier signal;
     struct sigaction before;

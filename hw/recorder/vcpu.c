@@ -67,7 +67,8 @@ void recorder_vcpu_attach(CPUState *cpu, RecorderVcpu *v)
     cpu->tcg_cflags |= CF_USE_ICOUNT;
     if (v->processor && !v->alone && !recorder_force_slow_path) {
         cpu->tcg_cflags |= CF_RECORD;
-        cpu->neg.recorder_l1 = v->processor->l1 - ((uintptr_t)recorder_ram.host >> SPHERE_LINE_SHIFT);
+        cpu->neg.recorder_l1 =
+            v->processor->l1 - ((uintptr_t)recorder_ram.host >> SPHERE_LINE_SHIFT);
     }
     cpu->cflags_next_tb = -1;   /* one that was chosen to be next does not count */
     recorder_forget_past(cpu);
@@ -103,7 +104,7 @@ void recorder_query_point(Point *point)
 
 void recorder_vcpu_free(RecorderVcpu *v)
 {
-    recorder_tables_free(v->tables);
+    recorder_translations_free(v->tables);
     g_free(v->code_pages);
     g_free(v);
 }

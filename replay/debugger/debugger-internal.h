@@ -2,15 +2,15 @@
 /*
  * What the files of the debugger share.
  */
-#ifndef REPLAY_DEBUGGER_INTERNAL_H
-#define REPLAY_DEBUGGER_INTERNAL_H
+#ifndef DEBUGGER_INTERNAL_H
+#define DEBUGGER_INTERNAL_H
 
 #include "qemu/main-loop.h"
 #include "qemu/thread.h"
 
 #include "recording/manifest.h"
 #include "replay/debugger/debugger.h"
-#include "replay/debugger/hits.h"
+#include "replay/debugger/breakpoint-hits.h"
 
 typedef enum Going {
     STILL,

@@ -207,7 +207,8 @@ static bool find_bounds(Error **errp)
 {
     g_autoptr(GError) error = NULL;
     unsigned n = debugger.manifest->checkpoints->len;
-    g_autoptr(TotalOrder) first = total_order_open(debugger.directory, debugger.manifest, 0, &error);
+    g_autoptr(TotalOrder) first =
+        total_order_open(debugger.directory, debugger.manifest, 0, &error);
     g_autoptr(TotalOrder) last = first ? total_order_open(debugger.directory, debugger.manifest,
                                                           n - 1, &error) : NULL;
 

@@ -505,7 +505,8 @@ static void stop(void)
 {
     Plan *plan = &debugger.plan;
 
-    debugger.history = plan->reason == STOP_BEGIN ? "begin" : plan->reason == STOP_END ? "end" : NULL;
+    debugger.history = plan->reason == STOP_BEGIN ? "begin" :
+                       plan->reason == STOP_END ? "end" : NULL;
     if (goes_alone()) {
         /* gdb 13 hangs if it meets an end while it steps over a breakpoint.  It will ask again. */
         debugger.history = NULL;
@@ -528,7 +529,8 @@ static void give_up(void)
 
     end_way();
     if (snapshot_moment(snapshots_at(safe)) != safe &&
-        total_order_checkpoint(debugger.directory, debugger.manifest, safe) != debugger.checkpoint) {
+        total_order_checkpoint(debugger.directory, debugger.manifest, safe) !=
+        debugger.checkpoint) {
         /* It was the first snapshot, which went when an earlier checkpoint was needed. */
         begin_before(safe);
     }

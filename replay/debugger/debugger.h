@@ -7,8 +7,8 @@
  *
  * gdb comes to it by way of debugger-gdb.c.
  */
-#ifndef REPLAY_DEBUGGER_H
-#define REPLAY_DEBUGGER_H
+#ifndef DEBUGGER_H
+#define DEBUGGER_H
 
 #include "hw/core/cpu.h"
 #include "qapi/error.h"

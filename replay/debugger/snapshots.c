@@ -39,7 +39,7 @@ static Snapshot *snapshot_new(const TotalOrder *order)
     snapshot->moment = total_order_moment(order);
     snapshot->order = total_order_copy(order);
     snapshot->player = player_save();
-    snapshot->registers = checkpoint_save_registers();
+    snapshot->registers = machine_state_save_registers();
     snapshot->bytes = sizeof(*snapshot) + total_order_size(order) +
                       player_state_size(snapshot->player) + snapshot->registers->len;
     bytes += snapshot->bytes;
@@ -60,10 +60,10 @@ static void snapshot_free(gpointer data)
 void snapshots_begin(const TotalOrder *order, uint64_t most)
 {
     uint64_t size;
-    const uint8_t *memory = checkpoint_ram(&size);
+    const uint8_t *memory = machine_state_ram(&size);
 
     snapshots_end();
-    g_array_unref(checkpoint_take_changes());
+    g_array_unref(machine_state_take_changes());
     history = page_history_new(memory, size / PAGE_HISTORY_PAGE);
     snapshots = g_ptr_array_new_with_free_func(snapshot_free);
     g_ptr_array_add(snapshots, snapshot_new(order));
@@ -123,14 +123,14 @@ void snapshots_take(const TotalOrder *order)
     uint64_t moment = total_order_moment(order), size;
     /* It may have run past some since it was at the current one. */
     int before = find(moment);
-    g_autoptr(GArray) pages = checkpoint_take_changes();
+    g_autoptr(GArray) pages = machine_state_take_changes();
 
     if (get(before)->moment == moment) {
         /* Replay is exact: what was true when this moment was passed before is true now. */
         current = before;
         return;
     }
-    page_history_add(history, before, pages, checkpoint_ram(&size));
+    page_history_add(history, before, pages, machine_state_ram(&size));
     g_ptr_array_insert(snapshots, before + 1, snapshot_new(order));
     current = before + 1;
     while (bytes + page_history_bytes(history) > budget && snapshots->len > N_STAYING) {
@@ -146,19 +146,19 @@ void snapshots_hold(uint64_t moment)
 /* As a device would, so that code which was made of it is dropped. */
 static void write_page(uint32_t page, const uint8_t *content)
 {
-    checkpoint_write_ram(page * (uint64_t)PAGE_HISTORY_PAGE, content, PAGE_HISTORY_PAGE);
+    machine_state_write_ram(page * (uint64_t)PAGE_HISTORY_PAGE, content, PAGE_HISTORY_PAGE);
 }
 
 void snapshots_go(const Snapshot *snapshot)
 {
-    g_autoptr(GArray) pages = checkpoint_take_changes();
+    g_autoptr(GArray) pages = machine_state_take_changes();
     unsigned to;
 
     g_ptr_array_find(snapshots, snapshot, &to);
     page_history_go(history, current, pages, to, write_page);
-    g_array_unref(checkpoint_take_changes());
+    g_array_unref(machine_state_take_changes());
     current = to;
-    checkpoint_load_registers(snapshot->registers);
+    machine_state_load_registers(snapshot->registers);
     player_load(snapshot->player);
 }
 

@@ -6,8 +6,8 @@
  * The first is the checkpoint at which the replay began.  The others come and go: when they take
  * more than the budget, those are given up that others are close to, as seen from where one is.
  */
-#ifndef REPLAY_SNAPSHOTS_H
-#define REPLAY_SNAPSHOTS_H
+#ifndef DEBUGGER_SNAPSHOTS_H
+#define DEBUGGER_SNAPSHOTS_H
 
 #include "recording/position.h"
 #include "recording/total-order.h"

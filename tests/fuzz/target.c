@@ -17,7 +17,7 @@
 #include "recording/log-reader.h"
 #include "recording/manifest.h"
 #include "recording/pack.h"
-#include "recording/place.h"
+#include "recording/checkpoint-position.h"
 #include "recording/ram-image.h"
 #include "recording/registers.h"
 #include "recording/verify.h"
@@ -58,9 +58,9 @@ static void __attribute__((unused)) fuzz_manifest(const uint8_t *data, size_t si
 
 static void __attribute__((unused)) fuzz_place(const uint8_t *data, size_t size)
 {
-    g_autofree char *path = put(PLACE_FILE, data, size);
+    g_autofree char *path = put(CHECKPOINT_POSITION_FILE, data, size);
     GError *error = NULL;
-    g_autoptr(Place) place = place_load(path, VCPUS, &error);
+    g_autoptr(CheckpointPosition) place = checkpoint_position_load(path, VCPUS, &error);
 
     check_refusal(place, error);
 }

@@ -11,7 +11,8 @@ from recording import TOP, end, main, need, place, record, replay, start, wait_f
 from running import BUSY, status
 
 SEED = 2
-DRAWN = "seed 2, linger_us 17, own_stores 4, low_pages 1, nap 77, nap_us 7"
+DRAWN = ("seed 2, linger_us 17, own_stores 4, core_yield_us 0, core_yield_steps 0, low_pages 1, "
+         "nap 77, nap_us 7")
 
 
 @test

@@ -3,8 +3,8 @@
  * Instead of protocol/sphere-lock.h, whose include guard this takes: locks and
  * waits at which other fibers may go on.
  */
-#ifndef RECORDER_SPHERE_LOCK_H
-#define RECORDER_SPHERE_LOCK_H
+#ifndef PROTOCOL_SPHERE_LOCK_H
+#define PROTOCOL_SPHERE_LOCK_H
 
 #include "tests/model/rules.h"
 #include "tests/model/actors.h"

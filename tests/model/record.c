@@ -189,7 +189,7 @@ static void boundary(Vcpu *v)
     }
     if (guest.crowded && sphere_gives_way(v->processor, v->position)) {
         settle(v);
-        sphere_give_way(v->processor, v->position);
+        sphere_yield_core(v->processor, v->position);
         take_drops(v);
     }
     sphere_boundary(v->processor, v->position);

@@ -13,7 +13,8 @@
 static const Chaos usual_values = {
     .most_tries = 4, .old_floor = 1000, .lease_moves = 800, .lease_us = 1500, .look_again = 5000,
     .linger_us = 4, .lend = 0, .calm_moves = 2, .streak = 4, .neighbours = 2, .proofs = 3,
-    .trusted = 15, .own_stores = 16, .most_drops = 16, .crowd_us = 50, .crowd_steps = 3000,
+    .trusted = 15, .own_stores = 16, .most_drops = 16,
+    .core_yield_us = 50, .core_yield_steps = 3000,
     .low_pages = 8, .most_granted = 0xffff, .drop_all = 0, .evict = 0, .evict_all = 0, .kick = 0,
     .nap = 0, .nap_us = 50,
 };
@@ -56,7 +57,8 @@ static void test_a_seed_always_draws_the_same(void)
     g_assert_cmpuint(n_same, <, SEEDS / 50);
     chaos_draw(&one, 2);
     text = chaos_text(&one);
-    g_assert_cmpstr(text, ==, "seed 2, linger_us 17, own_stores 4, low_pages 1, nap 77, nap_us 7");
+    g_assert_cmpstr(text, ==, "seed 2, linger_us 17, own_stores 4, core_yield_us 0, "
+                    "core_yield_steps 0, low_pages 1, nap 77, nap_us 7");
 }
 
 /* Each is often as usual, and often as extreme as it can be. */

@@ -85,8 +85,9 @@ static void test_headers(void)
     file = good_file;                                                           \
     file.field = value;                                                         \
     assert_refused(&file, good_block, good_payload, why)
-    FILE_CASE(version, LOG_VERSION * 10 + 1, "has log format " G_STRINGIFY(LOG_VERSION) "1; this reprise reads format "
-              G_STRINGIFY(LOG_VERSION));
+    FILE_CASE(version, LOG_VERSION * 10 + 1,
+              "has log format " G_STRINGIFY(LOG_VERSION) "1; "
+              "this reprise reads format " G_STRINGIFY(LOG_VERSION));
     FILE_CASE(incompatible, 0x10, "needs features 0x10");
     FILE_CASE(n_vcpus, 0, "impossible number");
     FILE_CASE(n_vcpus, RECORDER_MAX_VCPUS + 1, "impossible number");

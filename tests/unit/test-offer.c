@@ -3,7 +3,7 @@
  * Offers of a host core, with a host that this file plays: it takes the core for as long as it
  * likes, and gives our threads as much of all cores as it likes.
  */
-#define RECORDER_SPHERE_LOCK_H          /* instead of that one */
+#define PROTOCOL_SPHERE_LOCK_H          /* instead of that one */
 
 #include <glib.h>
 
@@ -33,7 +33,7 @@ static void sphere_yield(void)
     pass(yield_us);
 }
 
-#include "protocol/offer.h"
+#include "protocol/core-yield.h"
 
 #define PAUSE_US 50
 

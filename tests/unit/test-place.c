@@ -10,7 +10,7 @@
 
 #include "base/crc32c.h"
 #include "recording/log-reader.h"
-#include "recording/place.h"
+#include "recording/checkpoint-position.h"
 
 #define VCPUS 2
 
@@ -180,9 +180,9 @@ static void test_dropped_damage(void)
 
 /* --- the file ---------------------------------------------------------------------- */
 
-static Place *random_place(unsigned n_vcpus)
+static CheckpointPosition *random_place(unsigned n_vcpus)
 {
-    Place *place = place_new(n_vcpus);
+    CheckpointPosition *place = checkpoint_position_new(n_vcpus);
     unsigned n = (n_vcpus + 1) * LOG_SUBSTREAMS;
 
     place->logs = g_malloc0(sizeof(*place->logs) + n * sizeof(place->logs->place[0]));
@@ -201,12 +201,12 @@ static Place *random_place(unsigned n_vcpus)
     return place;
 }
 
-static void save(const Place *place)
+static void save(const CheckpointPosition *place)
 {
     g_autoptr(GError) error = NULL;
 
     g_unlink(path);
-    place_save(place, path, &error);
+    checkpoint_position_save(place, path, &error);
     g_assert_no_error(error);
 }
 
@@ -214,11 +214,11 @@ static void test_round_trip(void)
 {
     for (unsigned n = 1; n <= 4; n++) {
         g_autoptr(GError) error = NULL;
-        g_autoptr(Place) place = random_place(n);
-        g_autoptr(Place) loaded = NULL;
+        g_autoptr(CheckpointPosition) place = random_place(n);
+        g_autoptr(CheckpointPosition) loaded = NULL;
 
         save(place);
-        loaded = place_load(path, n, &error);
+        loaded = checkpoint_position_load(path, n, &error);
         g_assert_no_error(error);
         g_assert_cmpuint(loaded->dma_steps, ==, place->dma_steps);
         g_assert_cmpmem(loaded->point->at, n * sizeof(Position), place->point->at,
@@ -238,13 +238,13 @@ static void refuse(const char *text, size_t length, unsigned n_vcpus)
     /* Thousands of times: not synced. */
     g_file_set_contents_full(path, text, length, G_FILE_SET_CONTENTS_NONE, 0644, &error);
     g_assert_no_error(error);
-    g_assert_null(place_load(path, n_vcpus, &error));
+    g_assert_null(checkpoint_position_load(path, n_vcpus, &error));
     g_assert_error(error, SUMMED_TEXT_ERROR, SUMMED_TEXT_ERROR_DAMAGED);
 }
 
 static void test_damage(void)
 {
-    g_autoptr(Place) place = random_place(2);
+    g_autoptr(CheckpointPosition) place = random_place(2);
     g_autofree char *text = NULL;
     size_t length;
 
@@ -277,7 +277,7 @@ static void test_hostile(void)
         { "stores ", "stores g" },
         { "registers ", "registers 1 " },
     };
-    g_autoptr(Place) place = random_place(2);
+    g_autoptr(CheckpointPosition) place = random_place(2);
     g_autofree char *text = NULL;
 
     save(place);
@@ -297,10 +297,10 @@ static void test_missing(void)
     g_autoptr(GError) error = NULL;
 
     g_unlink(path);
-    g_assert_null(place_load(path, 1, &error));
+    g_assert_null(checkpoint_position_load(path, 1, &error));
     g_assert_error(error, G_FILE_ERROR, G_FILE_ERROR_NOENT);
     g_clear_error(&error);
-    g_assert_null(place_load(directory, 1, &error));
+    g_assert_null(checkpoint_position_load(directory, 1, &error));
     g_assert_error(error, SUMMED_TEXT_ERROR, SUMMED_TEXT_ERROR_DAMAGED);
 }
 
@@ -311,7 +311,7 @@ static void test_huge(void)
 
     g_assert_true(g_file_set_contents(path, "", 0, NULL));
     g_assert_cmpint(truncate(path, (off_t)1 << 42), ==, 0);
-    g_assert_null(place_load(path, 1, &error));
+    g_assert_null(checkpoint_position_load(path, 1, &error));
     g_assert_error(error, SUMMED_TEXT_ERROR, SUMMED_TEXT_ERROR_DAMAGED);
     g_unlink(path);
 }
@@ -322,7 +322,7 @@ int main(int argc, char **argv)
 
     g_test_init(&argc, &argv, NULL);
     directory = g_dir_make_tmp("test-place-XXXXXX", NULL);
-    path = g_build_filename(directory, PLACE_FILE, NULL);
+    path = g_build_filename(directory, CHECKPOINT_POSITION_FILE, NULL);
     g_test_add_func("/place/logs", test_logs);
     g_test_add_func("/place/dropped", test_dropped);
     g_test_add_func("/place/dropped-damage", test_dropped_damage);

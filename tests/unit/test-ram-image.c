@@ -94,7 +94,8 @@ static void test_changes(void)
                 uint64_t page = (uint32_t)g_test_rand_int() % (size / RAM_IMAGE_PAGE);
 
                 memset(host + page * RAM_IMAGE_PAGE, g_test_rand_int_range(0, 3), RAM_IMAGE_PAGE);
-                changed[page / RAM_IMAGE_CHUNK_PAGES] |= UINT64_C(1) << page % RAM_IMAGE_CHUNK_PAGES;
+                changed[page / RAM_IMAGE_CHUNK_PAGES] |=
+                    UINT64_C(1) << page % RAM_IMAGE_CHUNK_PAGES;
             }
             ram_image_add_changes(writer, guest->blocks[i].name, host, size, changed, &error);
             g_assert_no_error(error);

@@ -8,6 +8,7 @@
 
 static void test_names(void)
 {
+    static const char *const known[] = { "x0", "x31", "pc", "elr_el1", "v31.high", NULL };
     g_autoptr(GHashTable) seen = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
 
     for (unsigned i = 0; i < REGISTERS_COUNT; i++) {
@@ -16,8 +17,7 @@ static void test_names(void)
         g_assert_null(strchr(name, '#'));
         g_assert_true(g_hash_table_add(seen, name));
     }
-    for (const char *const *name = (const char *const []) { "x0", "x31", "pc", "elr_el1", "v31.high",
-                                                            NULL }; *name; name++) {
+    for (const char *const *name = known; *name; name++) {
         g_assert_true(g_hash_table_contains(seen, *name));
     }
 }

@@ -7,11 +7,12 @@
 #include <glib/gstdio.h>
 #include <string.h>
 
-#include "recording/place.h"
+#include "recording/checkpoint-position.h"
 #include "recording/total-order.h"
 #include "tests/unit/log-test.h"
 
-enum { VCPUS = 3, DMA = VCPUS, STREAMS = VCPUS + 1, STEPS = 30000, CHECKPOINTS = 3, RECORDINGS = 20 };
+enum { VCPUS = 3, DMA = VCPUS, STREAMS = VCPUS + 1 };
+enum { STEPS = 30000, CHECKPOINTS = 3, RECORDINGS = 20 };
 
 typedef struct Wait {
     unsigned stream, source;
@@ -32,8 +33,8 @@ static void add_checkpoint(Recording *r, LogWriter *writer, unsigned number)
 {
     g_autofree char *name = g_strdup_printf("checkpoint-%u", number);
     g_autofree char *directory = g_build_filename(r->directory, name, NULL);
-    g_autofree char *path = g_build_filename(directory, PLACE_FILE, NULL);
-    g_autoptr(Place) place = place_new(VCPUS);
+    g_autofree char *path = g_build_filename(directory, CHECKPOINT_POSITION_FILE, NULL);
+    g_autoptr(CheckpointPosition) place = checkpoint_position_new(VCPUS);
     GError *error = NULL;
 
     memcpy(r->checkpoint[number], r->reached, sizeof(r->reached));
@@ -54,7 +55,7 @@ static void add_checkpoint(Recording *r, LogWriter *writer, unsigned number)
     for (unsigned i = 0; i < STREAMS; i++) {
         log_stream_resume(log_writer_stream(writer, i));
     }
-    place_save(place, path, &error);
+    checkpoint_position_save(place, path, &error);
     g_assert_no_error(error);
 }
 
@@ -345,8 +346,10 @@ static void test_circle(void)
     g_auto(Recording) r = { 0 };
     g_autoptr(LogWriter) writer = begin_recording(&r);
 
-    log_event(log_writer_stream(writer, 0), LOG_EVENT_WAIT, (Position)10, UINT64_C(1), UINT64_C(21));
-    log_event(log_writer_stream(writer, 1), LOG_EVENT_WAIT, (Position)20, UINT64_C(0), UINT64_C(11));
+    log_event(log_writer_stream(writer, 0), LOG_EVENT_WAIT, (Position)10, UINT64_C(1),
+              UINT64_C(21));
+    log_event(log_writer_stream(writer, 1), LOG_EVENT_WAIT, (Position)20, UINT64_C(0),
+              UINT64_C(11));
     expect_refusal(&r, writer, "waits in a circle");
 }
 
@@ -357,7 +360,8 @@ static void test_ends_too_early(void)
     g_autoptr(LogWriter) writer = begin_recording(&r);
 
     log_event(log_writer_stream(writer, DMA), LOG_EVENT_STEP, (Position)0);
-    log_event(log_writer_stream(writer, 1), LOG_EVENT_WAIT, (Position)20, (uint64_t)DMA, UINT64_C(2));
+    log_event(log_writer_stream(writer, 1), LOG_EVENT_WAIT, (Position)20, (uint64_t)DMA,
+              UINT64_C(2));
     expect_refusal(&r, writer, "ends before step 2");
 }
 

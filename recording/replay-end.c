@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * See stop.h.
+ * See replay-end.h.
  */
-#include "recording/stop.h"
+#include "recording/replay-end.h"
 
 #include "recording/cut.h"
 #include "recording/total-order.h"
 #include "recording/verify.h"
 
-static Position *find_moment(const char *directory, const Manifest *manifest, const Place *place,
-                             uint64_t moment, GError **error)
+static Position *find_moment(const char *directory, const Manifest *manifest,
+                             const CheckpointPosition *place, uint64_t moment, GError **error)
 {
     g_autoptr(TotalOrder) order = total_order_open_at(directory, manifest, moment, error);
     g_autofree Position *stop = g_new(Position, manifest->n_vcpus + 1);
@@ -29,8 +29,8 @@ static Position *find_moment(const char *directory, const Manifest *manifest, co
     return g_steal_pointer(&stop);
 }
 
-Position *stop_find(const char *directory, const Manifest *manifest, const Place *place,
-                    const uint64_t *until, GError **error)
+Position *replay_end_find(const char *directory, const Manifest *manifest,
+                          const CheckpointPosition *place, const uint64_t *until, GError **error)
 {
     if (!verify_for_replay(directory, manifest, error)) {
         return NULL;
@@ -42,7 +42,8 @@ Position *stop_find(const char *directory, const Manifest *manifest, const Place
                               : cut_find(directory, manifest->n_vcpus, manifest->cut, error);
 }
 
-unsigned stop_checkpoint(const char *directory, const Manifest *manifest, const uint64_t *until)
+unsigned replay_end_checkpoint(const char *directory, const Manifest *manifest,
+                               const uint64_t *until)
 {
     return until ? total_order_checkpoint(directory, manifest, *until) : 0;
 }

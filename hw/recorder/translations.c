@@ -68,7 +68,7 @@ typedef struct Table {
 #define SPAN_UNKNOWN UINT64_MAX
 
 /* What a vCPU knows of the tables that its translations were made from. */
-typedef struct RecorderTables {
+typedef struct RecorderTranslations {
     GArray *pages;              /* which of these are in use */
     Table *table;               /* one for each page of main RAM */
     /*
@@ -76,11 +76,11 @@ typedef struct RecorderTables {
      * Every TLB miss looks there, so it is small.
      */
     unsigned long *watched;
-} RecorderTables;
+} RecorderTranslations;
 
 RecorderRam recorder_ram;
 
-void recorder_tables_start(void)
+void recorder_translations_start(void)
 {
     MemoryRegion *ram = MACHINE(qdev_get_machine())->ram;
 
@@ -94,9 +94,9 @@ static size_t table_size(void)
     return recorder_ram.size / PAGE * sizeof(Table);
 }
 
-RecorderTables *recorder_tables_new(void)
+RecorderTranslations *recorder_translations_new(void)
 {
-    RecorderTables *tables = g_new(RecorderTables, 1);
+    RecorderTranslations *tables = g_new(RecorderTranslations, 1);
 
     tables->pages = g_array_new(false, false, sizeof(uint32_t));
     tables->table = large_table_new(table_size());
@@ -104,7 +104,7 @@ RecorderTables *recorder_tables_new(void)
     return tables;
 }
 
-void recorder_tables_free(RecorderTables *tables)
+void recorder_translations_free(RecorderTranslations *tables)
 {
     if (tables) {
         large_table_free(tables->table, table_size());
@@ -130,7 +130,7 @@ static void note_low_page(RecorderVcpu *v, vaddr page)
 void recorder_walk_slow(CPUState *cpu, const void *host, vaddr address, uint64_t span,
                         bool privileged)
 {
-    RecorderTables *tables = cpu->recorder->tables;
+    RecorderTranslations *tables = cpu->recorder->tables;
     uint64_t offset;
     uint32_t page;
     vaddr first;
@@ -177,7 +177,7 @@ bool recorder_is_table_slow(CPUState *cpu, ram_addr_t address)
 void recorder_flushed_slow(CPUState *cpu)
 {
     RecorderVcpu *v = cpu->recorder;
-    RecorderTables *tables = v->tables;
+    RecorderTranslations *tables = v->tables;
 
     for (unsigned i = 0; i < tables->pages->len; i++) {
         tables->table[g_array_index(tables->pages, uint32_t, i)].span = 0;
@@ -219,7 +219,7 @@ vaddr recorder_table_word_page(CPUState *cpu, uint64_t offset)
 }
 
 /* DMA writes main RAM, past a vCPU that is alone, and safe. */
-void recorder_tables_written(CPUState *cpu, uint64_t offset, uint64_t size)
+void recorder_translations_written(CPUState *cpu, uint64_t offset, uint64_t size)
 {
     for (uint64_t page = offset / PAGE; page <= (offset + size - 1) / PAGE; page++) {
         cpu->recorder->flush_due |= cpu->recorder->tables->table[page].span != 0;
@@ -302,7 +302,7 @@ void recorder_store_slow(CPUState *cpu, ram_addr_t address, unsigned size,
                          uintptr_t retaddr)
 {
     if (recorder_is_table_slow(cpu, address)) {
-        RecorderTables *tables = cpu->recorder->tables;
+        RecorderTranslations *tables = cpu->recorder->tables;
         uint64_t page = (address - recorder_ram.start) / PAGE;
 
         if (tables->table[page].span) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * See place.h.  The file is text: lines of words in a fixed order (summed-text.h).
+ * See checkpoint-position.h.  The file is text: lines of words in a fixed order (summed-text.h).
  */
-#include "recording/place.h"
+#include "recording/checkpoint-position.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -23,9 +23,9 @@ static LogPlaces *places_new(unsigned n_streams)
     return places;
 }
 
-Place *place_new(unsigned n_vcpus)
+CheckpointPosition *checkpoint_position_new(unsigned n_vcpus)
 {
-    Place *place = g_new0(Place, 1);
+    CheckpointPosition *place = g_new0(CheckpointPosition, 1);
 
     place->n_vcpus = n_vcpus;
     place->point = point_new(n_vcpus);
@@ -34,7 +34,7 @@ Place *place_new(unsigned n_vcpus)
     return place;
 }
 
-void place_free(Place *place)
+void checkpoint_position_free(CheckpointPosition *place)
 {
     if (place) {
         point_free(place->point);
@@ -47,7 +47,8 @@ void place_free(Place *place)
 
 /* --- writing ---------------------------------------------------------------- */
 
-static void put_log(GString *text, const Place *place, unsigned stream, LogSubstream substream)
+static void put_log(GString *text, const CheckpointPosition *place, unsigned stream,
+                    LogSubstream substream)
 {
     const LogPlace *log = log_place_of(place->logs, stream, substream);
     g_autofree char *name = NULL;
@@ -59,7 +60,7 @@ static void put_log(GString *text, const Place *place, unsigned stream, LogSubst
     }
 }
 
-static GString *format(const Place *place)
+static GString *format(const CheckpointPosition *place)
 {
     GString *text = g_string_new(TITLE "\n");
     g_autofree char *point = point_format(place->point);
@@ -80,7 +81,7 @@ static GString *format(const Place *place)
     return text;
 }
 
-bool place_save(const Place *place, const char *path, GError **error)
+bool checkpoint_position_save(const CheckpointPosition *place, const char *path, GError **error)
 {
     g_autoptr(GString) text = format(place);
 
@@ -136,7 +137,7 @@ static bool take_log(char *line, const char *name, LogPlace *log)
            take_number(&line, 10, &log->start) && !*line;
 }
 
-static bool take_logs(char **rest, Place *place)
+static bool take_logs(char **rest, CheckpointPosition *place)
 {
     for (unsigned i = 0; i <= place->n_vcpus; i++) {
         for (int j = 0; j < LOG_SUBSTREAMS; j++) {
@@ -156,7 +157,7 @@ static bool take_logs(char **rest, Place *place)
     return true;
 }
 
-static bool take_vcpu(char **rest, Place *place, unsigned vcpu)
+static bool take_vcpu(char **rest, CheckpointPosition *place, unsigned vcpu)
 {
     char *stores = take_line(rest);
     char *registers = stores ? take_line(rest) : NULL;
@@ -175,7 +176,7 @@ static bool take_vcpu(char **rest, Place *place, unsigned vcpu)
     return !*registers;
 }
 
-static bool parse(char *text, Place *place)
+static bool parse(char *text, CheckpointPosition *place)
 {
     char *title = take_line(&text);
     char *point = title ? take_line(&text) : NULL;
@@ -198,9 +199,9 @@ static bool parse(char *text, Place *place)
     return !*text;
 }
 
-Place *place_load(const char *path, unsigned n_vcpus, GError **error)
+CheckpointPosition *checkpoint_position_load(const char *path, unsigned n_vcpus, GError **error)
 {
-    g_autoptr(Place) place = place_new(n_vcpus);
+    g_autoptr(CheckpointPosition) place = checkpoint_position_new(n_vcpus);
     g_autoptr(GString) text = summed_text_read(path, MOST_BYTES, error);
 
     place->logs = places_new(n_vcpus + 1);
@@ -215,15 +216,15 @@ Place *place_load(const char *path, unsigned n_vcpus, GError **error)
     return g_steal_pointer(&place);
 }
 
-bool place_find(const char *recording, const char *name, bool is_first, unsigned n_vcpus,
-                Place **place, GError **error)
+bool checkpoint_position_find(const char *recording, const char *name, bool is_first,
+                              unsigned n_vcpus, CheckpointPosition **place, GError **error)
 {
-    g_autofree char *path = g_build_filename(recording, name, PLACE_FILE, NULL);
+    g_autofree char *path = g_build_filename(recording, name, CHECKPOINT_POSITION_FILE, NULL);
 
     *place = NULL;
     if (is_first && !g_file_test(path, G_FILE_TEST_EXISTS)) {
         return true;
     }
-    *place = place_load(path, n_vcpus, error);
+    *place = checkpoint_position_load(path, n_vcpus, error);
     return *place;
 }

@@ -4,8 +4,8 @@
  * Each vCPU notes where it came by, in parallel; which of these is first or last in the order of all
  * steps is found out later.
  */
-#ifndef REPLAY_HITS_H
-#define REPLAY_HITS_H
+#ifndef DEBUGGER_BREAKPOINT_HITS_H
+#define DEBUGGER_BREAKPOINT_HITS_H
 
 #include "hw/core/cpu.h"
 #include "recording/position.h"

@@ -28,7 +28,7 @@
 #include "hw/recorder/recorder.h"
 #include "hw/recorder/session.h"
 #include "recording/checkpoint-sums.h"
-#include "recording/place.h"
+#include "recording/checkpoint-position.h"
 
 /* More of them are not kept. */
 #define MOST_OLD_LOG_BYTES (64 * MiB)
@@ -39,7 +39,7 @@ typedef struct Pending {
     char *name;
     char *directory;
     RamImageWriter *ram;
-    Place *place;
+    CheckpointPosition *place;
     int64_t made_us;
     double pause_s;
     uint64_t bytes;             /* of memory that had changed */
@@ -51,7 +51,7 @@ typedef struct Kept {
     char *name;
     int64_t made_us;
     uint64_t ram_bytes;         /* of its file */
-    Place *place;               /* NULL: the start */
+    CheckpointPosition *place;               /* NULL: the start */
 } Kept;
 
 static struct {
@@ -73,7 +73,7 @@ static void kept_free(void *opaque)
 {
     Kept *kept = opaque;
 
-    place_free(kept->place);
+    checkpoint_position_free(kept->place);
     g_free(kept->name);
     g_free(kept);
 }
@@ -95,7 +95,7 @@ static uint64_t file_size(const char *path)
     return stat(path, &status) == 0 ? status.st_size : 0;
 }
 
-static void keep(const char *name, int64_t made_us, Place *place)
+static void keep(const char *name, int64_t made_us, CheckpointPosition *place)
 {
     Kept *kept = g_new0(Kept, 1);
     g_autofree char *ram = NULL;
@@ -200,10 +200,11 @@ static bool drop_what_is_old(GError **error)
 
 static bool complete(Pending *pending, GError **error)
 {
-    g_autofree char *place = g_build_filename(pending->directory, PLACE_FILE, NULL);
+    g_autofree char *place = g_build_filename(pending->directory, CHECKPOINT_POSITION_FILE, NULL);
 
     return log_places_wait(pending->place->logs, error) && ram_image_close(pending->ram, error) &&
-           place_save(pending->place, place, error) && checkpoint_sync(pending->directory, error);
+           checkpoint_position_save(pending->place, place, error) &&
+           checkpoint_sync(pending->directory, error);
 }
 
 /* From the moment on at which the manifest names it, it stays. */
@@ -222,7 +223,7 @@ static bool finish(Pending *pending, GError **error)
 static void pending_free(Pending *pending)
 {
     ram_image_writer_free(pending->ram);
-    place_free(pending->place);
+    checkpoint_position_free(pending->place);
     g_clear_error(&pending->error);
     g_free(pending->directory);
     g_free(pending->name);
@@ -266,9 +267,9 @@ static void *finish_thread(void *opaque)
 /* --- making one ----------------------------------------------------------------- */
 
 /* All vCPUs are at a boundary. */
-static Place *where(void)
+static CheckpointPosition *where(void)
 {
-    Place *place = place_new(checkpoints.manifest->n_vcpus);
+    CheckpointPosition *place = checkpoint_position_new(checkpoints.manifest->n_vcpus);
     CPUState *cpu;
 
     CPU_FOREACH(cpu) {
@@ -307,7 +308,7 @@ static bool save(Pending *pending, Error **errp)
         pause_all_vcpus();
     }
     recorder_dma_hold();
-    pending->ram = checkpoint_save_changes(pending->directory, &pending->bytes, errp);
+    pending->ram = machine_state_save_changes(pending->directory, &pending->bytes, errp);
     if (pending->ram) {
         pending->place = where();
     }
@@ -377,8 +378,8 @@ static void is_due(void *opaque)
     set_timer();
 }
 
-void recorder_checkpoints_start(const char *directory, int directory_fd, Manifest *manifest,
-                                LogWriter *writer, double interval_s, double keep_s)
+void recorder_checkpointer_start(const char *directory, int directory_fd, Manifest *manifest,
+                                 LogWriter *writer, double interval_s, double keep_s)
 {
     checkpoints.recording = directory;
     checkpoints.recording_fd = directory_fd;
@@ -395,7 +396,7 @@ void recorder_checkpoints_start(const char *directory, int directory_fd, Manifes
     }
 }
 
-void recorder_checkpoints_stop(void)
+void recorder_checkpointer_stop(void)
 {
     g_clear_pointer(&checkpoints.timer, timer_free);
     join();

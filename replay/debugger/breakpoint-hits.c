@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * See hits.h.
+ * See breakpoint-hits.h.
  */
 #include "qemu/osdep.h"
 #include "exec/breakpoint.h"
@@ -9,7 +9,7 @@
 
 #include "hw/recorder/recorder-internal.h"
 #include "hw/recorder/recorder.h"
-#include "replay/debugger/hits.h"
+#include "replay/debugger/breakpoint-hits.h"
 
 /* Each belongs to the thread of its vCPU while that runs. */
 typedef struct VcpuHits {
@@ -98,7 +98,8 @@ bool recorder_watchpoint_stops(CPUState *cpu, vaddr address, vaddr size, uintptr
     CPUWatchpoint *wp;
 
     QTAILQ_FOREACH(wp, &cpu->watchpoints, entry) {
-        bool matches = wp->flags & BP_MEM_READ && address - wp->vaddr + size - 1 < wp->len + size - 1;
+        bool matches =
+            wp->flags & BP_MEM_READ && address - wp->vaddr + size - 1 < wp->len + size - 1;
 
         if (matches && wp->flags & BP_GDB && recorder_replaying()) {
             recorder_pass_watchpoint(cpu, wp->vaddr, retaddr);

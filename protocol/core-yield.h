@@ -8,8 +8,8 @@
  * somebody kept a core for long, then it was not ours; and there is no offer for a much longer time
  * than that.
  */
-#ifndef RECORDER_OFFER_H
-#define RECORDER_OFFER_H
+#ifndef PROTOCOL_CORE_YIELD_H
+#define PROTOCOL_CORE_YIELD_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -17,7 +17,7 @@
 #include "hw/recorder/recorder-internal.h"
 #include "hw/recorder/recorder.h"
 #include "hw/recorder/session.h"
-#include "hw/recorder/watch.h"
+#include "hw/recorder/limits.h"
 
 #define PERIOD_MS       100
 #define SLOW_PERIODS    10
@@ -139,7 +139,7 @@ static void look(void *opaque)
 
 /* --- the interface ------------------------------------------------------------ */
 
-void recorder_watch_start(const char *directory, LogWriter *writer, const RecorderLimits *limits)
+void recorder_limits_start(const char *directory, LogWriter *writer, const RecorderLimits *limits)
 {
     QEMUTimer *timer = watch.timer ?: timer_new_ms(QEMU_CLOCK_REALTIME, look, NULL);
 
@@ -154,7 +154,7 @@ void recorder_watch_start(const char *directory, LogWriter *writer, const Record
     timer_mod(timer, qemu_clock_get_ms(QEMU_CLOCK_REALTIME) + PERIOD_MS);
 }
 
-void recorder_watch_end(bool complete, const char *reason)
+void recorder_limits_end(bool complete, const char *reason)
 {
     look_at_disk();             /* it may have filled up since */
     g_free(last_recording.directory);
@@ -177,7 +177,7 @@ static void query_last(RecorderInfo *info)
     info->last_recording = last;
 }
 
-void recorder_watch_query(RecorderInfo *info)
+void recorder_limits_query(RecorderInfo *info)
 {
     int64_t us = g_get_monotonic_time() - watch.before.us;
 

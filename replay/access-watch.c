@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * See accesses.h.
+ * See access-watch.h.
  *
  * An access is noted when its address is known, before the data moves, and told of later: at the
  * vCPU's next access that is noted, or its next boundary, whatever is first.  Its own accesses all
@@ -20,7 +20,7 @@
 #include "hw/recorder/access.h"
 #include "hw/recorder/recorder-internal.h"
 #include "hw/recorder/recorder.h"
-#include "replay/accesses.h"
+#include "replay/access-watch.h"
 
 #define PAGE 4096u
 
@@ -229,7 +229,7 @@ void recorder_note_slow(CPUState *cpu, const void *host, unsigned size, AccessBy
     note(noter, &access);
 }
 
-void accesses_settle_slow(CPUState *cpu)
+void access_watch_settle_slow(CPUState *cpu)
 {
     tell_all(&watch.noters[cpu->cpu_index]);
 }
@@ -242,10 +242,10 @@ static bool write_ram(Access *access, const void *bytes)
     unsigned n;
 
     if (!recorder_notes || !watch.writes || !clip(access->offset, access->size, &first, &n)) {
-        return checkpoint_write_ram(access->offset, bytes, access->size);
+        return machine_state_write_ram(access->offset, bytes, access->size);
     }
     access->before = value_of(recorder_ram.host + first, n);
-    if (!checkpoint_write_ram(access->offset, bytes, access->size)) {
+    if (!machine_state_write_ram(access->offset, bytes, access->size)) {
         return false;
     }
     access->is_write = true;
@@ -254,7 +254,7 @@ static bool write_ram(Access *access, const void *bytes)
     return true;
 }
 
-bool accesses_write_dma(Position position, uint64_t offset, const void *bytes, size_t n)
+bool access_watch_write_dma(Position position, uint64_t offset, const void *bytes, size_t n)
 {
     Access access = {
         .stream = watch.n_vcpus,
@@ -267,7 +267,7 @@ bool accesses_write_dma(Position position, uint64_t offset, const void *bytes, s
     return write_ram(&access, bytes);
 }
 
-bool accesses_write_flag(CPUState *cpu, Position position, uint64_t offset, uint64_t word)
+bool access_watch_write_flag(CPUState *cpu, Position position, uint64_t offset, uint64_t word)
 {
     Access access = {
         .stream = cpu->cpu_index,
@@ -298,11 +298,11 @@ static void drop_all_translations(void)
     }
 }
 
-void accesses_watch(uint64_t offset, uint32_t size, bool reads, bool writes, AccessFn *fn)
+void access_watch_start(uint64_t offset, uint32_t size, bool reads, bool writes, AccessFn *fn)
 {
-    accesses_unwatch();
-    recorder_tables_start();
-    g_assert(size > 0 && size <= ACCESSES_MAX_SIZE);
+    access_watch_end();
+    recorder_translations_start();
+    g_assert(size > 0 && size <= ACCESS_WATCH_MAX_SIZE);
     g_assert(offset < recorder_ram.size && size <= recorder_ram.size - offset);
     watch.offset = offset;
     watch.size = size;
@@ -324,7 +324,7 @@ void accesses_watch(uint64_t offset, uint32_t size, bool reads, bool writes, Acc
     drop_all_translations();
 }
 
-void accesses_forget(void)
+void access_watch_forget(void)
 {
     for (unsigned i = 0; recorder_notes && i < watch.n_vcpus; i++) {
         g_array_set_size(watch.noters[i].noted, 0);
@@ -332,7 +332,7 @@ void accesses_forget(void)
     }
 }
 
-void accesses_unwatch(void)
+void access_watch_end(void)
 {
     if (!recorder_notes) {
         return;

@@ -3,8 +3,8 @@
  * What is looked at now and then while a recording is made: its limits, its rate,
  * the space that is left on the disk.  Main thread, big lock held.
  */
-#ifndef RECORDER_WATCH_H
-#define RECORDER_WATCH_H
+#ifndef RECORDER_LIMITS_H
+#define RECORDER_LIMITS_H
 
 #include "qapi/qapi-types-recorder.h"
 
@@ -12,11 +12,11 @@
 #include "recording/log-writer.h"
 
 /* The recording has begun.  @directory and @writer live until it ends. */
-void recorder_watch_start(const char *directory, LogWriter *writer, const RecorderLimits *limits);
+void recorder_limits_start(const char *directory, LogWriter *writer, const RecorderLimits *limits);
 /* It has ended, like this. */
-void recorder_watch_end(bool complete, const char *reason);
+void recorder_limits_end(bool complete, const char *reason);
 
 /* Adds what is known of the recording under way, and of the last one. */
-void recorder_watch_query(RecorderInfo *info);
+void recorder_limits_query(RecorderInfo *info);
 
 #endif

@@ -10,7 +10,7 @@
  *
  * Later checkpoints have no `devices`, and of RAM only what has changed since the one before: QEMU
  * knows which pages were written, by the bits that migration would use.  vCPUs set them when they
- * first store to a page whose bit is clear; what else writes says so (checkpoint_written()).
+ * first store to a page whose bit is clear; what else writes says so (machine_state_written()).
  */
 #include "qemu/osdep.h"
 #include "exec/address-spaces.h"
@@ -63,7 +63,7 @@ static RamImageWriter *save_ram(const char *directory, const uint64_t *changed, 
     return g_steal_pointer(&writer);
 }
 
-void checkpoint_written(uint64_t offset, uint64_t size)
+void machine_state_written(uint64_t offset, uint64_t size)
 {
     cpu_physical_memory_set_dirty_range(memory_region_get_ram_addr(main_ram()) + offset, size,
                                         1 << DIRTY_MEMORY_MIGRATION);
@@ -88,7 +88,7 @@ static uint64_t *take_changes(uint64_t *n_changed)
     return changed;
 }
 
-GArray *checkpoint_take_changes(void)
+GArray *machine_state_take_changes(void)
 {
     GArray *pages = g_array_new(false, false, sizeof(uint32_t));
     uint64_t n_changed;
@@ -108,7 +108,7 @@ GArray *checkpoint_take_changes(void)
     return pages;
 }
 
-const uint8_t *checkpoint_ram(uint64_t *size)
+const uint8_t *machine_state_ram(uint64_t *size)
 {
     *size = memory_region_size(main_ram());
     return memory_region_get_ram_ptr(main_ram());
@@ -219,7 +219,7 @@ static int load_cpus(QEMUFile *file)
  * Without what all CPUs have in common: nothing of that is kept, and to load it drops all code,
  * since most who do so have written to memory behind TCG's back.
  */
-GByteArray *checkpoint_save_registers(void)
+GByteArray *machine_state_save_registers(void)
 {
     QIOChannelBuffer *channel = qio_channel_buffer_new(64 * 1024);
     QEMUFile *file = qemu_file_new_output(QIO_CHANNEL(channel));
@@ -239,7 +239,7 @@ GByteArray *checkpoint_save_registers(void)
     return bytes;
 }
 
-void checkpoint_load_registers(const GByteArray *bytes)
+void machine_state_load_registers(const GByteArray *bytes)
 {
     QIOChannelBuffer *channel = qio_channel_buffer_new(bytes->len);
     QEMUFile *file;
@@ -339,17 +339,17 @@ static RamImageWriter *save_or_remove(const char *directory, uint64_t *changed_b
     return ram;
 }
 
-RamImageWriter *checkpoint_save(const char *directory, Error **errp)
+RamImageWriter *machine_state_save(const char *directory, Error **errp)
 {
     return save_or_remove(directory, NULL, errp);
 }
 
-RamImageWriter *checkpoint_save_changes(const char *directory, uint64_t *bytes, Error **errp)
+RamImageWriter *machine_state_save_changes(const char *directory, uint64_t *bytes, Error **errp)
 {
     return save_or_remove(directory, bytes, errp);
 }
 
-bool checkpoint_load(const char *recording, char *const *names, unsigned number, Error **errp)
+bool machine_state_load(const char *recording, char *const *names, unsigned number, Error **errp)
 {
     g_autofree char *last = g_build_filename(recording, names[number], NULL);
 
@@ -363,7 +363,7 @@ bool checkpoint_load(const char *recording, char *const *names, unsigned number,
     return check_sums(last, errp) && with_file(last, CHECKPOINT_CPUS, false, load_cpus, errp);
 }
 
-uint64_t checkpoint_ram_address(void)
+uint64_t machine_state_ram_address(void)
 {
     hwaddr address = 0;
 
@@ -373,18 +373,18 @@ uint64_t checkpoint_ram_address(void)
     return address;
 }
 
-bool checkpoint_write_ram(uint64_t offset, const void *bytes, size_t n)
+bool machine_state_write_ram(uint64_t offset, const void *bytes, size_t n)
 {
     if (offset > memory_region_size(main_ram()) ||
         n > memory_region_size(main_ram()) - offset) {
         return false;
     }
-    checkpoint_written(offset, n);
-    return address_space_write(&address_space_memory, checkpoint_ram_address() + offset,
+    machine_state_written(offset, n);
+    return address_space_write(&address_space_memory, machine_state_ram_address() + offset,
                                MEMTXATTRS_UNSPECIFIED, bytes, n) == MEMTX_OK;
 }
 
-char *checkpoint_ram_digest(void)
+char *machine_state_ram_digest(void)
 {
     RamDigest digest;
 

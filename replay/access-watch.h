@@ -10,16 +10,16 @@
  * Accesses to other pages are made by generated code as ever; those to the pages concerned take
  * the slow path.  The replay stays the same in all that the guest can see.
  *
- * accesses_watch(), _unwatch() and _forget(): main thread, all vCPUs stopped.
+ * access_watch_start(), _unwatch() and _forget(): main thread, all vCPUs stopped.
  */
-#ifndef REPLAY_ACCESSES_H
-#define REPLAY_ACCESSES_H
+#ifndef REPLAY_ACCESS_WATCH_H
+#define REPLAY_ACCESS_WATCH_H
 
 #include "hw/recorder/recorder.h"
 #include "recording/position.h"
 
 /* How many bytes can be watched. */
-#define ACCESSES_MAX_SIZE 4096
+#define ACCESS_WATCH_MAX_SIZE 4096
 
 typedef struct Access {
     unsigned stream;            /* a vCPU, or their number: DMA */
@@ -49,11 +49,11 @@ typedef void AccessFn(const Access *access);
  * or both.  An atomic that changes nothing counts as a read, since a comparison that failed cannot
  * be told from it.
  */
-void accesses_watch(uint64_t offset, uint32_t size, bool reads, bool writes, AccessFn *fn);
+void access_watch_start(uint64_t offset, uint32_t size, bool reads, bool writes, AccessFn *fn);
 /* No more; does nothing if there is no watch. */
-void accesses_unwatch(void);
+void access_watch_end(void);
 /* Positions go back: what was told already will be told of again. */
-void accesses_forget(void);
+void access_watch_forget(void);
 
 /* "store", "dma". */
 const char *access_name(const Access *access);
@@ -61,17 +61,17 @@ const char *access_name(const Access *access);
 /* --- for the player ----------------------------------------------------------- */
 
 /* Between two steps, before others are let go on. */
-void accesses_settle_slow(CPUState *cpu);
+void access_watch_settle_slow(CPUState *cpu);
 
-static inline void accesses_settle(CPUState *cpu)
+static inline void access_watch_settle(CPUState *cpu)
 {
     if (unlikely(recorder_notes)) {
-        accesses_settle_slow(cpu);
+        access_watch_settle_slow(cpu);
     }
 }
 
-/* These write to main memory, as checkpoint_write_ram(): a step of DMA, a flag that is an event. */
-bool accesses_write_dma(Position position, uint64_t offset, const void *bytes, size_t n);
-bool accesses_write_flag(CPUState *cpu, Position position, uint64_t offset, uint64_t word);
+/* These write to main memory, as machine_state_write_ram(): a step of DMA, a flag that is an event. */
+bool access_watch_write_dma(Position position, uint64_t offset, const void *bytes, size_t n);
+bool access_watch_write_flag(CPUState *cpu, Position position, uint64_t offset, uint64_t word);
 
 #endif

@@ -2,14 +2,14 @@
 /*
  * Where a replay ends, if that is before the end of the recording.
  */
-#ifndef REPLAY_STOP_H
-#define REPLAY_STOP_H
+#ifndef RECORDING_REPLAY_END_H
+#define RECORDING_REPLAY_END_H
 
 #include <glib.h>
 #include <stdint.h>
 
 #include "recording/manifest.h"
-#include "recording/place.h"
+#include "recording/checkpoint-position.h"
 #include "recording/position.h"
 
 /*
@@ -20,10 +20,11 @@
  * First, all logs are checked: a byte that is wrong would look like a divergence, or a wait like a
  * hang.
  */
-Position *stop_find(const char *directory, const Manifest *manifest, const Place *place,
-                    const uint64_t *until, GError **error);
+Position *replay_end_find(const char *directory, const Manifest *manifest,
+                          const CheckpointPosition *place, const uint64_t *until, GError **error);
 
 /* The best checkpoint to begin at: the last one before *@until, or the first if that is NULL. */
-unsigned stop_checkpoint(const char *directory, const Manifest *manifest, const uint64_t *until);
+unsigned replay_end_checkpoint(const char *directory, const Manifest *manifest,
+                               const uint64_t *until);
 
 #endif

@@ -2,13 +2,13 @@
 /*
  * A recording that a QEMU is to replay.
  */
-#include "tool/recorded.h"
+#include "tool/replay-command.h"
 
 #include <inttypes.h>
 
 #include "tool/emulator.h"
 
-Manifest *recorded_load(const char *directory, int checkpoint, GError **error)
+Manifest *replay_command_manifest(const char *directory, int checkpoint, GError **error)
 {
     g_autoptr(Manifest) manifest = manifest_load(directory, error);
 
@@ -24,7 +24,8 @@ Manifest *recorded_load(const char *directory, int checkpoint, GError **error)
     return g_steal_pointer(&manifest);
 }
 
-char **recorded_command(const Manifest *manifest, const char *serial, char **more, GError **error)
+char **replay_command_line(const Manifest *manifest, const char *serial, char **more,
+                           GError **error)
 {
     g_autofree char *name = g_strdup_printf("qemu-system-%s", manifest->arch);
     g_autofree char *qemu = emulator_find(name);

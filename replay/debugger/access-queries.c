@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * See questions.h.
+ * See access-queries.h.
  */
 #include "qemu/osdep.h"
 #include "exec/cpu-common.h"
@@ -11,7 +11,7 @@
 #include "base/page-history.h"
 #include "hw/recorder/recorder-internal.h"
 #include "replay/debugger/debugger.h"
-#include "replay/debugger/questions.h"
+#include "replay/debugger/access-queries.h"
 
 /* How many steps are looked at, at first and at most at once. */
 #define NEAR 1000000u
@@ -25,10 +25,10 @@ static struct {
     GArray *accesses;           /* of each stream ascending */
 } noted;
 
-bool question_find_memory(CPUState *cpu, uint64_t address, uint64_t size, bool physical,
-                          uint64_t *offset, Error **errp)
+bool access_query_find_memory(CPUState *cpu, uint64_t address, uint64_t size, bool physical,
+                              uint64_t *offset, Error **errp)
 {
-    uint64_t start = checkpoint_ram_address(), page = address & -(uint64_t)PAGE_HISTORY_PAGE;
+    uint64_t start = machine_state_ram_address(), page = address & -(uint64_t)PAGE_HISTORY_PAGE;
     uint64_t where = page, ram_size = MACHINE(qdev_get_machine())->ram_size;
 
     if (size == 0 || size > PAGE_HISTORY_PAGE - address % PAGE_HISTORY_PAGE) {
@@ -83,9 +83,9 @@ static bool look(uint64_t low, uint64_t high, uint64_t offset, uint64_t size, bo
     if (!debugger_jump(low, errp)) {
         return false;
     }
-    accesses_watch(offset, size, reads, true, fn);
+    access_watch_start(offset, size, reads, true, fn);
     done = debugger_walk(high, errp);
-    accesses_unwatch();
+    access_watch_end();
     return done;
 }
 
@@ -144,7 +144,7 @@ static bool end(uint64_t now, bool done, Error **errp)
     return debugger_jump(now, done ? errp : NULL) && done;
 }
 
-bool question_last_write(uint64_t offset, uint64_t size, SeenAccess *last, Error **errp)
+bool access_query_last_write(uint64_t offset, uint64_t size, SeenAccess *last, Error **errp)
 {
     uint64_t now = debugger_moment(), high = now, width = NEAR;
     bool done = true, found = false;
@@ -208,7 +208,7 @@ static void find_transfers(GArray *seen)
     }
 }
 
-GArray *question_who(uint64_t offset, uint64_t size, unsigned *n_before, Error **errp)
+GArray *access_query_who(uint64_t offset, uint64_t size, unsigned *n_before, Error **errp)
 {
     uint64_t now = debugger_moment();
     g_autoptr(GArray) seen = NULL;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * See trace.h.
+ * See digest-trace.h.
  */
 #include "qemu/osdep.h"
 #include "qemu/error-report.h"
 #include "qapi/error.h"
 
 #include "hw/recorder/session.h"
-#include "replay/trace.h"
+#include "replay/digest-trace.h"
 
 static LogWriter *trace_log;    /* NULL: nobody wants one */
 
@@ -23,7 +23,7 @@ static Point *parse_point(const char *text, unsigned n_vcpus, Error **errp)
     return point;
 }
 
-bool trace_start(const PlayerTrace *trace, RecorderVcpu *v[], unsigned n_vcpus, Error **errp)
+bool digest_trace_start(const PlayerTrace *trace, RecorderVcpu *v[], unsigned n_vcpus, Error **errp)
 {
     ERRP_GUARD();
     g_autoptr(Point) from = parse_point(trace->from, n_vcpus, errp);
@@ -49,17 +49,17 @@ bool trace_start(const PlayerTrace *trace, RecorderVcpu *v[], unsigned n_vcpus, 
     return true;
 }
 
-void trace_end(void)
+void digest_trace_end(void)
 {
     g_autoptr(GError) error = NULL;
 
     if (trace_log && !log_writer_finish(trace_log, &error)) {
         error_report("the trace is not complete: %s", error->message);
     }
-    trace_drop();
+    digest_trace_drop();
 }
 
-void trace_drop(void)
+void digest_trace_drop(void)
 {
     g_clear_pointer(&trace_log, log_writer_free);
 }
