@@ -9,9 +9,12 @@
 #include "qapi/qapi-commands-recorder-debug.h"
 #include "system/runstate.h"
 
-#include "hw/recorder/recorder-internal.h"
-#include "replay/debugger/debugger.h"
+#include "hw/recorder/machine-state.h"
+#include "hw/recorder/target.h"
+#include "hw/recorder/vcpu.h"
+#include "protocol/sphere.h"
 #include "replay/debugger/access-queries.h"
+#include "replay/debugger/debugger.h"
 
 #define SNAPSHOT_MEMORY (UINT64_C(1) << 30)
 #define LINE (UINT64_C(1) << SPHERE_LINE_SHIFT)

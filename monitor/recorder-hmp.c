@@ -6,11 +6,11 @@
 #include "qemu/osdep.h"
 #include "monitor/hmp.h"
 #include "monitor/monitor.h"
+#include "monitor/recorder-status.h"
 #include "qapi/qapi-commands-recorder.h"
 #include "qapi/qapi-types-recorder.h"
 #include "qobject/qdict.h"
 
-#include "hw/recorder/session.h"
 
 /* 0 is no limit here, so that one can be left out before another. */
 void coroutine_fn hmp_recorder_start(Monitor *mon, const QDict *qdict)

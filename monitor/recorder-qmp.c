@@ -8,6 +8,7 @@
 #include "qapi/qapi-commands-recorder.h"
 #include "system/runstate.h"
 
+#include "hw/recorder/checkpointer.h"
 #include "hw/recorder/session.h"
 #include "replay/player.h"
 

@@ -16,28 +16,21 @@
 #include "qapi/qapi-types-recorder.h"
 #include "system/runstate.h"
 
-#include <sys/signalfd.h>
-
 #include "base/version.h"
-#include "hw/recorder/recorder-internal.h"
+#include "hw/recorder/limits.h"
 #include "hw/recorder/recorder.h"
 #include "hw/recorder/session.h"
-#include "hw/recorder/limits.h"
-#include "protocol/directory.h"
+#include "hw/recorder/status.h"
+#include "hw/recorder/vcpu.h"
+#include "monitor/recorder-status.h"
+#include "protocol/chaos.h"
+#include "protocol/sphere.h"
 #include "recording/log-format.h"
+#include "recording/position.h"
 #include "replay/debugger/debugger.h"
 #include "replay/player.h"
 
 /* --- query-recorder --------------------------------------------------------- */
-
-void recorder_add_counter(RecorderCounterList ***tail, const char *name, uint64_t value)
-{
-    RecorderCounter *counter = g_new0(RecorderCounter, 1);
-
-    counter->name = g_strdup(name);
-    counter->value = value;
-    QAPI_LIST_APPEND(*tail, counter);
-}
 
 /* How lines of memory came to a vCPU. */
 static void add_counts(RecorderCounterList ***tail, const SphereCounts *counts)
@@ -91,37 +84,10 @@ static RecorderCounterList *counters_of(const RecorderVcpu *v)
     for (int i = 0; i < RECORDER_N_COUNTERS; i++) {
         recorder_add_counter(&tail, names[i], qatomic_read(&v->counters[i]));
     }
-    if (v->processor) {
-        add_counts(&tail, &v->processor->counts);
+    if (v->record.processor) {
+        add_counts(&tail, sphere_counts(v->record.processor));
     }
     return list;
-}
-
-/* Whose inbox has its request?  It may be served while we look. */
-char *recorder_waits_for_line(const Processor *p)
-{
-    const Sphere *sphere = p->sphere;
-    const SpherePage *page = qatomic_read(&p->request.page);
-    g_autoptr(GString) text = g_string_new(NULL);
-    const char *separator = " of ";
-
-    if (!page) {
-        return NULL;
-    }
-    g_string_printf(text, "memory at offset 0x%" PRIx64,
-                    (uint64_t)(page - sphere->pages) << SPHERE_PAGE_SHIFT);
-    for (unsigned i = 0; i < sphere->n_processors; i++) {
-        if (!(qatomic_read(&sphere->processor[i].inbox) & LINE_BIT(p->index))) {
-            continue;
-        }
-        if (i + 1 == sphere->n_processors) {
-            g_string_append_printf(text, "%sDMA", separator);
-        } else {
-            g_string_append_printf(text, "%svCPU %u", separator, i);
-        }
-        separator = ", ";
-    }
-    return g_strdup(text->str);
 }
 
 /* NULL: nothing. */
@@ -134,7 +100,7 @@ static char *waits_for(const RecorderVcpu *v, unsigned n_vcpus)
     case RECORDER_WAITS_FOR_LOCK:
         return g_strdup("the big lock");
     case RECORDER_WAITS_FOR_LINE:
-        return recorder_waits_for_line(v->processor);
+        return sphere_describe_wait(v->record.processor);
     case RECORDER_WAITS_FOR_STREAM:
         return stream == n_vcpus ? g_strdup_printf("DMA to reach %" PRIu64, steps)
                                  : g_strdup_printf("vCPU %" PRIu64 " to reach %" PRIu64,
@@ -155,7 +121,7 @@ static RecorderVcpuState state_of(CPUState *cpu, const RecorderVcpu *v)
     if (qatomic_read(&v->waits) != RECORDER_WAITS_FOR_NOTHING) {
         return RECORDER_VCPU_STATE_WAITING;
     }
-    if (recorder_recording() ? qatomic_read(&v->running) : runstate_is_running()) {
+    if (recorder_recording() ? qatomic_read(&v->record.running) : runstate_is_running()) {
         return RECORDER_VCPU_STATE_RUNNING;
     }
     return RECORDER_VCPU_STATE_SAFE;
@@ -310,43 +276,15 @@ char *recorder_status_text(const RecorderInfo *info)
 
 /* --- SIGUSR1 ---------------------------------------------------------------- */
 
-static void show_status(void *opaque)
+static void show_status(void)
 {
-    struct signalfd_siginfo signal;
-    g_autoptr(RecorderInfo) info = NULL;
-    g_autofree char *text = NULL;
+    g_autoptr(RecorderInfo) info = qmp_query_recorder(&error_abort);
+    g_autofree char *text = recorder_status_text(info);
 
-    if (read((intptr_t)opaque, &signal, sizeof(signal)) == sizeof(signal)) {
-        info = qmp_query_recorder(&error_abort);
-        text = recorder_status_text(info);
-        fputs(text, stderr);
-    }
+    fputs(text, stderr);
 }
 
-/*
- * QEMU blocks SIGUSR1 in all threads (SIG_IPI, which TCG does not use), so it waits
- * for whoever reads it, and nothing happens while nobody does.
- */
-void recorder_listen_to_signal(bool listen)
+static void __attribute__((constructor)) offer_status(void)
 {
-    static int fd = -1;
-    struct signalfd_siginfo old;
-    sigset_t set;
-
-    if (fd >= 0) {
-        qemu_set_fd_handler(fd, NULL, NULL, NULL);
-        close(fd);
-        fd = -1;
-    }
-    if (listen) {
-        sigemptyset(&set);
-        sigaddset(&set, SIGUSR1);
-        fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
-    }
-    if (fd >= 0) {
-        /* One that came before it was asked for. */
-        while (read(fd, &old, sizeof(old)) == sizeof(old)) {
-        }
-        qemu_set_fd_handler(fd, show_status, NULL, (void *)(intptr_t)fd);
-    }
+    recorder_show_status = show_status;
 }

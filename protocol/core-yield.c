@@ -14,8 +14,8 @@
  * step that does nothing, which is logged.  Nothing that is recorded is right or wrong by it.
  */
 #include "protocol/chaos.h"
+#include "protocol/sphere-internal.h"
 #include "protocol/sphere-lock.h"
-#include "protocol/sphere.h"
 
 bool sphere_gives_way(Processor *p, Position position)
 {

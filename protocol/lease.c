@@ -40,7 +40,7 @@ void lease_asks(Processor *p, Processor *from)
         __atomic_fetch_or(&p->request.lease_from, LINE_BIT(from->index), __ATOMIC_RELAXED);
     }
     if (from->running) {
-        p->sphere->ops->kick(from);
+        sphere_kick(from);
     }
 }
 
@@ -52,7 +52,7 @@ void lease_end(Processor *p)
     lease_from = __atomic_exchange_n(&p->request.lease_from, 0, __ATOMIC_SEQ_CST);
     for (unsigned i = 0; lease_from; i++, lease_from >>= 1) {
         if (lease_from & 1) {
-            p->sphere->ops->kick(&p->sphere->processor[i]);
+            sphere_kick(&p->sphere->processor[i]);
         }
     }
 }

@@ -12,7 +12,7 @@
 #ifndef PROTOCOL_ORDER_H
 #define PROTOCOL_ORDER_H
 
-#include "protocol/sphere.h"
+#include "protocol/sphere-internal.h"
 
 struct OrderRecorder {
     /* What a recorder keeps of a processor: Processor.order. */

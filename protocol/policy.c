@@ -4,6 +4,7 @@
  */
 #include "protocol/chaos.h"
 #include "protocol/policy.h"
+#include "protocol/sphere-internal.h"
 
 /* The time in which requests are counted. */
 #define WINDOW_US 10000

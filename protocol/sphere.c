@@ -350,7 +350,7 @@ static bool serve_on_page(Processor *p, SpherePage *page, const Processor *serve
     p->running = SPHERE_RULE(RUN_AT_GRANT);
     copies_keep_in_hand(p, page);
     if (__atomic_load_n(&p->inbox, __ATOMIC_RELAXED)) {
-        p->sphere->ops->kick(p);        /* who asked while it was safe did not */
+        sphere_kick(p);        /* who asked while it was safe did not */
     }
     *sleeps = __atomic_exchange_n(&p->request.granted, GRANT_GIVEN, __ATOMIC_RELEASE) ==
               GRANT_SLEPT_FOR;

@@ -18,8 +18,12 @@
 #include "hw/core/cpu.h"
 
 #include "hw/recorder/access.h"
-#include "hw/recorder/recorder-internal.h"
+#include "hw/recorder/machine-state.h"
 #include "hw/recorder/recorder.h"
+#include "hw/recorder/target.h"
+#include "hw/recorder/translations.h"
+#include "hw/recorder/vcpu.h"
+#include "recording/position.h"
 #include "replay/access-watch.h"
 
 #define PAGE 4096u
@@ -52,7 +56,6 @@ static struct {
     Noter *noters;              /* one for each vCPU */
 } watch;
 
-bool recorder_notes;
 
 const char *access_name(const Access *access)
 {
@@ -206,8 +209,8 @@ static Position position_of(CPUState *cpu, uintptr_t retaddr)
     return recorder_position(cpu) - MAX(left, 0);
 }
 
-void recorder_note_slow(CPUState *cpu, const void *host, unsigned size, AccessBy by, bool write,
-                        uintptr_t retaddr)
+void access_watch_note(CPUState *cpu, const void *host, unsigned size, AccessBy by, bool write,
+                       uintptr_t retaddr)
 {
     Access access = { .by = by, .is_write = write, .size = size };
     uint64_t first;

@@ -60,6 +60,9 @@ const char *access_name(const Access *access);
 
 /* --- for the player ----------------------------------------------------------- */
 
+/* As recorder_note_slow(). */
+void access_watch_note(CPUState *cpu, const void *host, unsigned size, AccessBy by, bool write,
+                       uintptr_t retaddr);
 /* Between two steps, before others are let go on. */
 void access_watch_settle_slow(CPUState *cpu);
 

@@ -7,6 +7,7 @@
 #include "qapi/error.h"
 
 #include "hw/recorder/session.h"
+#include "hw/recorder/vcpu.h"
 #include "replay/digest-trace.h"
 
 static LogWriter *trace_log;    /* NULL: nobody wants one */

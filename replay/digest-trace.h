@@ -6,7 +6,7 @@
 #ifndef REPLAY_DIGEST_TRACE_H
 #define REPLAY_DIGEST_TRACE_H
 
-#include "hw/recorder/recorder-internal.h"
+#include "hw/recorder/vcpu.h"
 #include "replay/player.h"
 
 /* From now on, each of the vCPUs @v logs digests. */

@@ -45,8 +45,12 @@
 #include "qemu/lockable.h"
 
 #include "hw/recorder/access.h"
-#include "hw/recorder/recorder-internal.h"
+#include "hw/recorder/machine-state.h"
+#include "hw/recorder/target.h"
+#include "hw/recorder/vcpu.h"
+#include "recording/position.h"
 #include "replay/paranoid.h"
+#include "replay/player-internal.h"
 
 #define PAGE 4096u
 #define PAGE_OF(address) ((address) & -(uint64_t)PAGE)
@@ -414,10 +418,10 @@ void paranoid_check_slow(CPUState *cpu)
     Position now = recorder_position(cpu);
     uint64_t n = 0;
 
-    if (now < v->check_due) {
+    if (now < v->replay->check_due) {
         return;
     }
-    v->check_due = now + paranoid.interval;
+    v->replay->check_due = now + paranoid.interval;
     for (unsigned dirty = cpu->neg.tlb.c.dirty; dirty; dirty &= dirty - 1) {
         if (has_fault("translation")) {
             spoil_translations(cpu, ctz32(dirty));

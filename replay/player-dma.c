@@ -6,7 +6,9 @@
 #include "qemu/osdep.h"
 #include "hw/core/cpu.h"
 
-#include "hw/recorder/recorder-internal.h"
+#include "hw/recorder/vcpu.h"
+#include "recording/log-reader.h"
+#include "recording/position.h"
 #include "replay/access-watch.h"
 #include "replay/player-internal.h"
 

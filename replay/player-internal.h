@@ -8,6 +8,8 @@
 #include "qemu/thread.h"
 #include "hw/core/cpu.h"
 
+#include "hw/recorder/replay-port.h"
+#include "hw/recorder/vcpu.h"
 #include "protocol/schedule.h"
 #include "recording/log-reader.h"
 #include "recording/manifest.h"
@@ -46,12 +48,28 @@ typedef struct Player {
 
 extern Player player;
 
-/* player.c: A whole log goes on to its END; nothing comes after that. */
+/* Of a vCPU while it is replayed; its own thread's. */
+typedef struct ReplayingVcpu {
+    LogReader *order;
+    LogReader *data;
+    LogEvent read;              /* the next event of the order log, */
+    LogEvent next;              /* or the end of the replay before it: where to stop */
+    LogEvent next_input;        /* of the data log */
+    Registers expected;         /* as of the last digest that was read */
+    Position same_at;           /* the last digest that was as recorded */
+    Position cut;               /* recording/cut.h: where a log that is cut off ends */
+    Position check_due;         /* by paranoid.c, here or soon after */
+} ReplayingVcpu;
+
+/* player.c: what the recorder asks. */
+extern const ReplayPort player_port;
+/* The one place that reports a divergence; replay stops. */
+void player_diverged(CPUState *cpu, Position position, const char *format, ...)
+    G_GNUC_PRINTF(3, 4);
+/* A whole log goes on to its END; nothing comes after that. */
 void player_next_event(CPUState *cpu, LogReader *reader, LogEvent *event);
 /* Of a log that is cut off, what its last position says may not be all. */
 void player_stop_at_cut(RecorderVcpu *v);
-/* To those who ask while this runs. */
-void player_show_next(RecorderVcpu *v);
 void player_show_wait(RecorderVcpu *v, unsigned stream, uint64_t steps);
 /* False if the vCPU must leave cpu_exec() before it can wait on. */
 bool player_wait_for_vcpu(CPUState *cpu, unsigned stream, Position position);
@@ -65,7 +83,8 @@ bool player_wait_for_dma(CPUState *cpu, uint64_t steps);
 /* What DMA did up to its cut, when nobody looked any more.  vCPUs are stopped. */
 void player_finish_dma(void);
 
-/* player-session.c */
+/* player-session.c: its logs are opened by the caller. */
+RecorderVcpu *player_new_vcpu(void);
 void player_close_vcpu(RecorderVcpu *v);
 
 #endif

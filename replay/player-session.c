@@ -11,31 +11,50 @@
 #include "system/cpus.h"
 #include "system/runstate.h"
 
-#include "hw/recorder/recorder-internal.h"
+#include "hw/recorder/blocker.h"
+#include "hw/recorder/machine-state.h"
 #include "hw/recorder/recorder.h"
-#include "hw/recorder/session.h"
+#include "hw/recorder/replay-port.h"
+#include "hw/recorder/status.h"
+#include "hw/recorder/translations.h"
+#include "hw/recorder/vcpu.h"
 #include "protocol/chaos.h"
-#include "recording/cut.h"
+#include "protocol/sphere.h"
 #include "recording/checkpoint-position.h"
+#include "recording/cut.h"
+#include "recording/log-reader.h"
+#include "recording/manifest.h"
+#include "recording/position.h"
 #include "recording/replay-end.h"
+#include "replay/digest-trace.h"
 #include "replay/paranoid.h"
 #include "replay/player-internal.h"
-#include "replay/digest-trace.h"
 #include "replay/watch-log.h"
 
 static void attach_vcpu(CPUState *cpu, run_on_cpu_data data)
 {
     RecorderVcpu **v = data.host_ptr;
 
-    v[cpu->cpu_index]->tables = recorder_translations_new();
+    v[cpu->cpu_index]->translations.made = recorder_translations_new();
     recorder_vcpu_attach(cpu, v[cpu->cpu_index]);
+}
+
+RecorderVcpu *player_new_vcpu(void)
+{
+    RecorderVcpu *v = g_new0(RecorderVcpu, 1);
+
+    v->alone = player.manifest->n_vcpus == 1;
+    v->digest_due = UINT64_MAX;
+    v->replay = g_new0(ReplayingVcpu, 1);
+    return v;
 }
 
 void player_close_vcpu(RecorderVcpu *v)
 {
     if (v) {
-        g_clear_pointer(&v->order, log_reader_free);
-        g_clear_pointer(&v->data, log_reader_free);
+        log_reader_free(v->replay->order);
+        log_reader_free(v->replay->data);
+        g_free(v->replay);
         recorder_vcpu_free(v);
     }
 }
@@ -60,28 +79,26 @@ static RecorderVcpu *open_vcpu(const char *directory, unsigned vcpu,
                                const CheckpointPosition *place, Position cut, Error **errp)
 {
     g_autoptr(GError) error = NULL;
-    RecorderVcpu *v = g_new0(RecorderVcpu, 1);
+    RecorderVcpu *v = player_new_vcpu();
+    ReplayingVcpu *r = v->replay;
 
-    v->alone = player.manifest->n_vcpus == 1;
-    v->digest_due = UINT64_MAX;
-    v->order = open_log(directory, vcpu, LOG_ORDER, place, &error);
-    if (v->order) {
-        v->data = open_log(directory, vcpu, LOG_DATA, place, &error);
+    r->order = open_log(directory, vcpu, LOG_ORDER, place, &error);
+    if (r->order) {
+        r->data = open_log(directory, vcpu, LOG_DATA, place, &error);
     }
     if (place) {
-        v->base = v->same_at = place->point->at[vcpu];
+        v->base = r->same_at = place->point->at[vcpu];
         v->store_hash = place->stores[vcpu];
-        v->expected = place->logged[vcpu];
+        r->expected = place->logged[vcpu];
     }
-    v->read = v->next_input = (LogEvent) { .kind = LOG_EVENT_KINDS, .position = UINT64_MAX };
-    if (!v->data ||
-        log_reader_next(v->order, &v->read, &error) == LOG_READER_BAD ||
-        log_reader_next(v->data, &v->next_input, &error) == LOG_READER_BAD) {
+    r->read = r->next_input = (LogEvent) { .kind = LOG_EVENT_KINDS, .position = UINT64_MAX };
+    if (!r->data || log_reader_next(r->order, &r->read, &error) == LOG_READER_BAD ||
+        log_reader_next(r->data, &r->next_input, &error) == LOG_READER_BAD) {
         error_setg(errp, "%s", error->message);
         player_close_vcpu(v);
         return NULL;
     }
-    v->cut = cut;
+    r->cut = cut;
     player_stop_at_cut(v);
     return v;
 }
@@ -229,12 +246,10 @@ bool player_start(const char *directory, const PlayerOptions *options, Error **e
     CPU_FOREACH(cpu) {
         run_on_cpu(cpu, attach_vcpu, RUN_ON_CPU_HOST_PTR(v));
     }
+    replay_port = &player_port;
     recorder_mode = RECORDER_REPLAYING;
     player.recording = g_strdup(directory);
     player.started_us = g_get_monotonic_time();
-    for (unsigned i = 0; i < player.manifest->n_vcpus; i++) {
-        player_show_next(v[i]);
-    }
     recorder_listen_to_signal(true);
     player.arrived = options->arrived;
     if (!player.arrived) {
@@ -302,8 +317,8 @@ void player_tell_divergence(void)
                                       player.diverged_at.position);
 }
 
-/* All vCPUs are stopped. */
-void player_finish(void)
+/* All vCPUs are stopped: if replay is over, judge it. */
+static void finish(void)
 {
     g_autoptr(Point) point = point_new(player.manifest->n_vcpus);
     g_autofree char *end = NULL;
@@ -336,6 +351,18 @@ void player_finish(void)
                                       has_compared ? &compared : NULL);
 }
 
+static void vm_state_changed(void *opaque, bool running, RunState state)
+{
+    if (!running && recorder_replaying()) {
+        finish();
+    }
+}
+
+static void __attribute__((constructor)) watch_machine(void)
+{
+    qemu_add_vm_change_state_handler(vm_state_changed, NULL);
+}
+
 /* --- for a debugger ----------------------------------------------------------------- */
 
 void player_go_on(const Position *cut)
@@ -347,10 +374,9 @@ void player_go_on(const Position *cut)
         v[cpu->cpu_index] = cpu->recorder;
     }
     for (unsigned i = 0; i < player.manifest->n_vcpus; i++) {
-        v[i]->cut = cut[i];
+        v[i]->replay->cut = cut[i];
         v[i]->finished = false;
         player_stop_at_cut(v[i]);
-        player_show_next(v[i]);
     }
     player.dma.cut = cut[player.manifest->n_vcpus];
     if (!player.shown) {
@@ -380,9 +406,10 @@ const char *player_judge(void)
     CPU_FOREACH(cpu) {
         RecorderVcpu *v = cpu->recorder;
 
-        if (v->read.kind == LOG_EVENT_END && v->read.position == recorder_position(cpu)) {
+        if (v->replay->read.kind == LOG_EVENT_END &&
+            v->replay->read.position == recorder_position(cpu)) {
             v->finished = false;
-            player_check_digest(cpu, &v->read);
+            player_check_digest(cpu, &v->replay->read);
             v->finished = true;
         }
     }

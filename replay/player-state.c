@@ -7,7 +7,11 @@
 #include "exec/cputlb.h"
 #include "hw/core/cpu.h"
 
-#include "hw/recorder/recorder-internal.h"
+#include "hw/recorder/translations.h"
+#include "hw/recorder/vcpu.h"
+#include "recording/log-reader.h"
+#include "recording/position.h"
+#include "recording/registers.h"
 #include "replay/access-watch.h"
 #include "replay/player-internal.h"
 
@@ -31,33 +35,33 @@ struct PlayerState {
 static void save_vcpu(VcpuState *state, CPUState *cpu)
 {
     const RecorderVcpu *v = cpu->recorder;
+    const ReplayingVcpu *r = v->replay;
 
     *state = (VcpuState) {
-        .at = recorder_position(cpu), .read = v->read, .next_input = v->next_input,
-        .same_at = v->same_at, .store_hash = v->store_hash, .expected = v->expected,
+        .at = recorder_position(cpu), .read = r->read, .next_input = r->next_input,
+        .same_at = r->same_at, .store_hash = v->store_hash, .expected = r->expected,
     };
-    state->order = log_reader_copy(v->order, &state->read);
-    state->data = log_reader_copy(v->data, &state->next_input);
+    state->order = log_reader_copy(r->order, &state->read);
+    state->data = log_reader_copy(r->data, &state->next_input);
 }
 
 static RecorderVcpu *load_vcpu(const VcpuState *state)
 {
-    RecorderVcpu *v = g_new0(RecorderVcpu, 1);
+    RecorderVcpu *v = player_new_vcpu();
+    ReplayingVcpu *r = v->replay;
 
-    v->alone = player.manifest->n_vcpus == 1;
-    v->digest_due = UINT64_MAX;
     v->base = state->at;
-    v->read = state->read;
-    v->next_input = state->next_input;
-    v->order = log_reader_copy(state->order, &v->read);
-    v->data = log_reader_copy(state->data, &v->next_input);
-    v->same_at = state->same_at;
+    r->read = state->read;
+    r->next_input = state->next_input;
+    r->order = log_reader_copy(state->order, &r->read);
+    r->data = log_reader_copy(state->data, &r->next_input);
+    r->same_at = state->same_at;
     v->store_hash = state->store_hash;
-    v->expected = state->expected;
-    v->cut = state->at;         /* until somebody says how far to go */
+    r->expected = state->expected;
+    r->cut = state->at;         /* until somebody says how far to go */
     player_stop_at_cut(v);
     v->finished = true;
-    v->tables = recorder_translations_new();
+    v->translations.made = recorder_translations_new();
     return v;
 }
 
@@ -130,8 +134,8 @@ LogEventKind player_next_step(CPUState *cpu)
 {
     RecorderVcpu *v = cpu->recorder;
     Position now = recorder_position(cpu);
-    LogEvent event = v->read;
-    g_autoptr(LogReader) reader = log_reader_copy(v->order, &event);
+    LogEvent event = v->replay->read;
+    g_autoptr(LogReader) reader = log_reader_copy(v->replay->order, &event);
 
     while (event.kind != LOG_EVENT_KINDS && event.position == now &&
            !log_event_is_step(event.kind)) {

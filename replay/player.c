@@ -16,8 +16,16 @@
 #include "system/runstate.h"
 #include "system/system.h"
 
-#include "hw/recorder/recorder-internal.h"
+#include "hw/recorder/chaos-vcpu.h"
 #include "hw/recorder/recorder.h"
+#include "hw/recorder/replay-port.h"
+#include "hw/recorder/target.h"
+#include "hw/recorder/translations.h"
+#include "hw/recorder/vcpu.h"
+#include "recording/log-reader.h"
+#include "recording/log-writer.h"
+#include "recording/position.h"
+#include "recording/registers.h"
 #include "replay/access-watch.h"
 #include "replay/paranoid.h"
 #include "replay/player-internal.h"
@@ -104,20 +112,24 @@ void player_next_event(CPUState *cpu, LogReader *reader, LogEvent *event)
 
 void player_stop_at_cut(RecorderVcpu *v)
 {
-    v->next = v->read;
-    if (v->next.position >= v->cut) {
-        v->next = (LogEvent) { .kind = LOG_EVENT_KINDS, .position = v->cut };
+    ReplayingVcpu *r = v->replay;
+
+    r->next = r->read;
+    if (r->next.position >= r->cut) {
+        r->next = (LogEvent) { .kind = LOG_EVENT_KINDS, .position = r->cut };
     }
+    qatomic_set(&v->next_kind, r->next.kind);
+    qatomic_set(&v->next_position, r->next.position);
 }
 
 /*
  * A moment may lie between an instruction and the exception that it raised, where nobody can
  * stop; then it stops when that was taken, which touches no memory.
  */
-bool player_may_pass(const RecorderVcpu *v, Position position)
+static bool may_pass(const RecorderVcpu *v, Position position)
 {
-    return player.stops_early && v->next.kind == LOG_EVENT_KINDS &&
-           position <= v->next.position + EXCEPTION_STEPS;
+    return player.stops_early && v->replay->next.kind == LOG_EVENT_KINDS &&
+           position <= v->replay->next.position + EXCEPTION_STEPS;
 }
 
 static bool is_due(CPUState *cpu)
@@ -125,40 +137,52 @@ static bool is_due(CPUState *cpu)
     RecorderVcpu *v = cpu->recorder;
     Position position = recorder_position(cpu);
 
-    return position == v->next.position ||
-           (position > v->next.position && player_may_pass(v, position));
+    return position == v->replay->next.position ||
+           (position > v->replay->next.position && may_pass(v, position));
 }
 
-char *player_due(const RecorderVcpu *v)
+/* The next event of the order log in words, to be freed. */
+static char *what_is_due(const RecorderVcpu *v)
 {
-    return v->next.kind == LOG_EVENT_KINDS ? g_strdup("the end of the log")
-                                           : log_event_format(&v->next);
+    return v->replay->next.kind == LOG_EVENT_KINDS ? g_strdup("the end of the log") :
+           log_event_format(&v->replay->next);
 }
 
-bool player_take_if_due(CPUState *cpu, Position position, LogEventKind kind, uint64_t *value)
+static void begin_step(CPUState *cpu, Position position)
 {
     RecorderVcpu *v = cpu->recorder;
-    LogEvent *next = &v->next_input;
+
+    if (position >= v->replay->next.position && !may_pass(v, position + 1)) {
+        g_autofree char *due = what_is_due(v);
+
+        player_diverged(cpu, position, "%s, but an exception came first", due);
+    }
+}
+
+static bool take_if_due(CPUState *cpu, Position position, LogEventKind kind, uint64_t *value)
+{
+    RecorderVcpu *v = cpu->recorder;
+    LogEvent *next = &v->replay->next_input;
 
     if (next->kind != kind || next->position != position) {
         return false;
     }
     memcpy(value, next->value, log_event_table()[kind].n_values * sizeof(*value));
     recorder_count(v, RECORDER_COUNT_INPUTS);
-    player_next_event(cpu, v->data, next);
+    player_next_event(cpu, v->replay->data, next);
     return true;
 }
 
-bool player_take(CPUState *cpu, Position position, LogEventKind kind, uint64_t *value)
+static bool take(CPUState *cpu, Position position, LogEventKind kind, uint64_t *value)
 {
     RecorderVcpu *v = cpu->recorder;
 
     if (v->finished) {
         return false;
     }
-    if (!player_take_if_due(cpu, position, kind, value)) {
-        g_autofree char *due = v->next_input.kind == LOG_EVENT_KINDS ?
-            g_strdup("no more inputs") : log_event_format(&v->next_input);
+    if (!take_if_due(cpu, position, kind, value)) {
+        g_autofree char *due = v->replay->next_input.kind == LOG_EVENT_KINDS ?
+            g_strdup("no more inputs") : log_event_format(&v->replay->next_input);
 
         player_diverged(cpu, position, "expected %s, seen %s", due, log_event_name(kind));
         return false;
@@ -175,23 +199,25 @@ void player_check_digest(CPUState *cpu, const LogEvent *event)
     recorder_registers(cpu, &seen);
     digest = registers_digest(&seen);
     if (digest != event->value[0]) {
-        g_autofree char *which = registers_difference(&v->expected, &seen);
+        g_autofree char *which = registers_difference(&v->replay->expected, &seen);
 
         player_diverged(cpu, event->position, "expected register digest %016" PRIx64
                         ", seen %016" PRIx64 ", the same at position %" PRIu64 ": %s",
-                        event->value[0], digest, v->same_at, which ?: "which one is not known");
+                        event->value[0], digest, v->replay->same_at,
+                        which ?: "which one is not known");
     } else if (v->store_hash != event->value[1]) {
         player_diverged(cpu, event->position, "expected device store hash %016" PRIx64
                         ", seen %016" PRIx64 ", the same at position %" PRIu64,
-                        event->value[1], v->store_hash, v->same_at);
+                        event->value[1], v->store_hash, v->replay->same_at);
     }
-    v->same_at = event->position;
+    v->replay->same_at = event->position;
 }
 
 /* What the next digest is of. */
 static void expect_registers(CPUState *cpu, const LogEvent *event)
 {
-    const char *wrong = registers_apply(&cpu->recorder->expected, event->bytes, event->n_bytes);
+    const char *wrong = registers_apply(&cpu->recorder->replay->expected, event->bytes,
+                                        event->n_bytes);
 
     if (wrong) {
         player_diverged(cpu, event->position, "registers in the log: %s", wrong);
@@ -238,9 +264,10 @@ void player_new_schedule(RecorderVcpu *const v[], bool one_at_a_time)
     player.n_running = n;
 }
 
-Position player_limit(CPUState *cpu)
+static Position limit(CPUState *cpu)
 {
-    return MIN(cpu->recorder->next.position, schedule_wanted(player.schedule, cpu->cpu_index));
+    return MIN(cpu->recorder->replay->next.position,
+               schedule_wanted(player.schedule, cpu->cpu_index));
 }
 
 void player_show_wait(RecorderVcpu *v, unsigned stream, uint64_t steps)
@@ -332,29 +359,23 @@ static void apply(CPUState *cpu, const LogEvent *event)
     }
 }
 
-void player_show_next(RecorderVcpu *v)
-{
-    qatomic_set(&v->next_kind, v->next.kind);
-    qatomic_set(&v->next_position, v->next.position);
-}
-
 static void advance(CPUState *cpu)
 {
     RecorderVcpu *v = cpu->recorder;
 
-    player_next_event(cpu, v->order, &v->read);
+    player_next_event(cpu, v->replay->order, &v->replay->read);
     player_stop_at_cut(v);
-    player_show_next(v);
 }
 
 /* For these the vCPU need not stop when it gets there. */
 static void skip_waits_that_are_over(CPUState *cpu)
 {
     RecorderVcpu *v = cpu->recorder;
+    const LogEvent *next = &v->replay->next;
 
-    while (!v->finished && v->next.kind == LOG_EVENT_WAIT &&
-           v->next.value[0] <= player.manifest->n_vcpus &&
-           schedule_reached(player.schedule, v->next.value[0]) >= v->next.value[1]) {
+    while (!v->finished && next->kind == LOG_EVENT_WAIT &&
+           next->value[0] <= player.manifest->n_vcpus &&
+           schedule_reached(player.schedule, next->value[0]) >= next->value[1]) {
         recorder_count(v, RECORDER_COUNT_ARCS);
         advance(cpu);
     }
@@ -384,7 +405,7 @@ bool recorder_replay_boundary(CPUState *cpu, bool *applied)
         recorder_digest_if_due(cpu);
     }
     while (!v->finished && !leave && is_due(cpu)) {
-        LogEvent event = v->next;
+        LogEvent event = v->replay->next;
 
         if (event.kind == LOG_EVENT_WAIT && !wait_for(cpu, event.value[0], event.value[1])) {
             leave = true;
@@ -415,8 +436,8 @@ bool recorder_replay_boundary(CPUState *cpu, bool *applied)
     if (!leave && !v->finished) {
         paranoid_check(cpu);
     }
-    if (!v->finished && recorder_position(cpu) > v->next.position) {
-        g_autofree char *due = player_due(v);
+    if (!v->finished && recorder_position(cpu) > v->replay->next.position) {
+        g_autofree char *due = what_is_due(v);
 
         player_diverged(cpu, recorder_position(cpu), "ran past %s", due);
     }
@@ -451,7 +472,7 @@ static bool is_shown(CPUState *cpu)
 }
 
 /* What the guest writes to its UART is shown again, as it was. */
-void player_console_store(CPUState *cpu, hwaddr address, uint64_t value)
+static void show_store(CPUState *cpu, hwaddr address, uint64_t value)
 {
     Chardev *console = serial_hd(0);
     uint8_t byte = value;
@@ -461,3 +482,13 @@ void player_console_store(CPUState *cpu, hwaddr address, uint64_t value)
         qemu_chr_write_all(console, &byte, 1);
     }
 }
+
+const ReplayPort player_port = {
+    .limit = limit,
+    .step = begin_step,
+    .take = take,
+    .take_if_due = take_if_due,
+    .store = show_store,
+    .diverged = player_diverged,
+    .note = access_watch_note,
+};

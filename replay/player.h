@@ -49,9 +49,6 @@ bool player_start(const char *directory, const PlayerOptions *options, Error **e
 /* Adds what is known of the replay under way. */
 void player_query(RecorderInfo *info);
 
-/* The machine has stopped: if replay is over, judge it. */
-void player_finish(void);
-
 /* --- for a debugger; all vCPUs are paused ------------------------------------------- */
 
 /* When the vCPUs run next, they and DMA make no steps but those before @cut. */

@@ -8,7 +8,7 @@
 #include "hw/boards.h"
 #include "qapi/error.h"
 
-#include "hw/recorder/recorder-internal.h"
+#include "hw/recorder/machine-state.h"
 #include "replay/access-watch.h"
 #include "replay/watch-log.h"
 

@@ -25,9 +25,18 @@
 #include "qemu/main-loop.h"
 
 #include "hw/recorder/access.h"
-#include "hw/recorder/recorder-internal.h"
+#include "hw/recorder/chaos-vcpu.h"
+#include "hw/recorder/machine-state.h"
 #include "hw/recorder/recorder.h"
+#include "hw/recorder/replay-port.h"
+#include "hw/recorder/session.h"
+#include "hw/recorder/target.h"
+#include "hw/recorder/translations.h"
+#include "hw/recorder/vcpu.h"
 #include "protocol/chaos.h"
+#include "protocol/sphere.h"
+#include "recording/log-writer.h"
+#include "recording/position.h"
 
 bool recorder_force_slow_path;
 bool recorder_several_vcpus;
@@ -41,13 +50,13 @@ static void emit_wait(Processor *p, unsigned from, Position source, void *opaque
 {
     RecorderVcpu *v = opaque;
 
-    log_event(v->log, LOG_EVENT_WAIT, p->floor, (uint64_t)from, source);
+    log_event(v->log, LOG_EVENT_WAIT, sphere_floor(p), (uint64_t)from, source);
     recorder_count(v, RECORDER_COUNT_ARCS);
 }
 
 static void log_arcs(RecorderVcpu *v)
 {
-    sphere_arcs(v->processor, emit_wait, v);
+    sphere_arcs(v->record.processor, emit_wait, v);
 }
 
 /*
@@ -59,7 +68,7 @@ static Position settle(CPUState *cpu)
 {
     RecorderVcpu *v = cpu->recorder;
 
-    if (recorder_position(cpu) < v->processor->ordered) {
+    if (!sphere_is_settled(v->record.processor, recorder_position(cpu))) {
         log_event(v->log, LOG_EVENT_STEP, recorder_position(cpu));
         recorder_step_slow(cpu);
     }
@@ -74,7 +83,7 @@ static void drop_copies(CPUState *cpu)
     RecorderVcpu *v = cpu->recorder;
     uint64_t words[SPHERE_MAX_DROPS];
     bool code = false;
-    unsigned n = sphere_take_drops(v->processor, words, &code);
+    unsigned n = sphere_take_drops(v->record.processor, words, &code);
 
     for (unsigned i = 0; i < n; i++) {
         vaddr page = n <= SPHERE_MAX_DROPS ? recorder_table_word_page(cpu, words[i]) : RECORDER_ALL;
@@ -89,7 +98,7 @@ static void drop_copies(CPUState *cpu)
         }
     }
     if (code) {
-        memset(v->code_pages, 0, v->code_pages_size);
+        memset(v->record.code_pages, 0, v->record.code_pages_size);
         tcg_flush_jmp_cache(cpu);
     }
 }
@@ -99,15 +108,16 @@ static void complete(CPUState *cpu)
 {
     RecorderVcpu *v = cpu->recorder;
 
-    if (v->asked) {
-        Position position = sphere_is_granted(v->processor) ? recorder_position(cpu) : settle(cpu);
+    if (v->record.asked) {
+        Position position = sphere_is_granted(v->record.processor) ? recorder_position(cpu) :
+                            settle(cpu);
 
         log_stream_rest(v->log, position);
         recorder_waits(v, RECORDER_WAITS_FOR_LINE);
-        sphere_await(v->processor, position);
+        sphere_await(v->record.processor, position);
         recorder_waits(v, RECORDER_WAITS_FOR_NOTHING);
         log_stream_resume(v->log);
-        v->asked = false;
+        v->record.asked = false;
         log_arcs(v);
     }
 }
@@ -120,9 +130,9 @@ void recorder_enter_running(CPUState *cpu)
 {
     RecorderVcpu *v = cpu->recorder;
 
-    sphere_run(v->processor);
+    sphere_run(v->record.processor);
     recorder_waits(v, RECORDER_WAITS_FOR_NOTHING);
-    qatomic_set(&v->running, true);
+    qatomic_set(&v->record.running, true);
     log_stream_resume(v->log);
     if (recorder_has_lost(v)) {
         recorder_kick(cpu);
@@ -138,7 +148,7 @@ static Position stop_running(CPUState *cpu, bool between_steps)
     position = settle(cpu);
     /* Between an instruction and the exception that it raised, replay cannot stop. */
     log_stream_rest(v->log, between_steps && cpu->exception_index < 0 ? position : 0);
-    qatomic_set(&v->running, false);
+    qatomic_set(&v->record.running, false);
     return position;
 }
 
@@ -146,7 +156,7 @@ void recorder_leave_running(CPUState *cpu, bool between_steps)
 {
     Position position = stop_running(cpu, between_steps);
 
-    sphere_safe(cpu->recorder->processor, position);
+    sphere_safe(cpu->recorder->record.processor, position);
 }
 
 /*
@@ -158,13 +168,13 @@ void recorder_wait_for_event(CPUState *cpu)
     RecorderVcpu *v = cpu->recorder;
 
     if (recorder_recording() && !v->alone) {
-        if (!v->event) {
+        if (!v->record.event) {
             Position position = stop_running(cpu, false);
 
-            sphere_doze(v->processor, position, MOST_DOZE_US);
+            sphere_doze(v->record.processor, position, MOST_DOZE_US);
             recorder_enter_running(cpu);
         }
-        v->event = false;
+        v->record.event = false;
     } else if (!recorder_active()) {
         sched_yield();
     }
@@ -174,7 +184,7 @@ void recorder_wait_for_event(CPUState *cpu)
 void recorder_local_event(CPUState *cpu)
 {
     if (recorder_recording()) {
-        cpu->recorder->event = true;
+        cpu->recorder->record.event = true;
     }
 }
 
@@ -182,7 +192,7 @@ CPUState *recorder_wait_begin_slow(void)
 {
     CPUState *cpu = current_cpu;
 
-    if (!cpu || !cpu->recorder || !cpu->recorder->running) {
+    if (!cpu || !cpu->recorder || !cpu->recorder->record.running) {
         return NULL;
     }
     /* In mid-TB its position would not be known. */
@@ -197,9 +207,9 @@ static void have_all_memory(CPUState *cpu)
 {
     RecorderVcpu *v = cpu->recorder;
 
-    while (!(v->processor->l1[0] & L1_WRITE)) {
-        v->asked = sphere_acquire(v->processor, 0, 1, SPHERE_WRITE) == SPHERE_ASKED;
-        if (v->asked) {
+    while (!(v->record.l1[0] & L1_WRITE)) {
+        v->record.asked = sphere_acquire(v->record.processor, 0, 1, SPHERE_WRITE) == SPHERE_ASKED;
+        if (v->record.asked) {
             complete(cpu);
         } else {
             log_arcs(v);
@@ -215,9 +225,10 @@ static void tell_mode(CPUState *cpu)
 {
     RecorderVcpu *v = cpu->recorder;
 
-    if (!v->alone && !v->processor->in_user && recorder_in_user_mode(cpu) &&
-        cpu->exception_index < 0 && recorder_position(cpu) >= v->processor->ordered) {
-        sphere_enter_user(v->processor, recorder_position(cpu));
+    if (!v->alone && !sphere_in_user(v->record.processor) && recorder_in_user_mode(cpu) &&
+        cpu->exception_index < 0 &&
+        sphere_is_settled(v->record.processor, recorder_position(cpu))) {
+        sphere_enter_user(v->record.processor, recorder_position(cpu));
     }
 }
 
@@ -227,7 +238,7 @@ static void give_way(CPUState *cpu)
     Position position = settle(cpu);
 
     log_stream_rest(v->log, position);
-    sphere_yield_core(v->processor, position);
+    sphere_yield_core(v->record.processor, position);
     log_stream_resume(v->log);
 }
 
@@ -236,16 +247,16 @@ void recorder_safepoint(CPUState *cpu)
     RecorderVcpu *v = cpu->recorder;
     bool leased;
 
-    if (v->running) {
+    if (v->record.running) {
         complete(cpu);
-        leased = sphere_look_at_leases(v->processor, recorder_position(cpu));
-        if (sphere_is_pressed(v->processor)) {
-            sphere_serve(v->processor, settle(cpu));
+        leased = sphere_look_at_leases(v->record.processor, recorder_position(cpu));
+        if (sphere_is_pressed(v->record.processor)) {
+            sphere_serve(v->record.processor, settle(cpu));
         }
-        if (v->processor->n_lent) {
-            sphere_give_back(v->processor, recorder_position(cpu));
+        if (sphere_has_lent(v->record.processor)) {
+            sphere_give_back(v->record.processor, recorder_position(cpu));
         }
-        if (sphere_gives_way(v->processor, recorder_position(cpu))) {
+        if (sphere_gives_way(v->record.processor, recorder_position(cpu))) {
             give_way(cpu);
         }
         if (leased) {
@@ -254,12 +265,12 @@ void recorder_safepoint(CPUState *cpu)
             recorder_grant(cpu, MIN(recorder_limit(cpu), look_again));
         }
     }
-    sphere_boundary(v->processor, recorder_position(cpu));
+    sphere_boundary(v->record.processor, recorder_position(cpu));
     tell_mode(cpu);
-    if (v->alone && v->running) {
+    if (v->alone && v->record.running) {
         have_all_memory(cpu);
     }
-    if (sphere_has_drops(v->processor)) {
+    if (sphere_has_drops(v->record.processor)) {
         drop_copies(cpu);
     }
 }
@@ -271,7 +282,7 @@ void recorder_safepoint(CPUState *cpu)
 static void take_drops(CPUState *cpu)
 {
     recorder_drop_translations(cpu);
-    if (sphere_has_drops(cpu->recorder->processor)) {
+    if (sphere_has_drops(cpu->recorder->record.processor)) {
         drop_copies(cpu);
     }
 }
@@ -294,8 +305,8 @@ void recorder_exclusive_begin_slow(CPUState *cpu)
     RecorderVcpu *v = cpu->recorder;
 
     recorder_enter_running(cpu);
-    v->processor->exclusive = true;
-    v->processor->counts.exclusive++;
+    sphere_set_exclusive(v->record.processor, true);
+    sphere_counts(v->record.processor)->exclusive++;
     recorder_safepoint(cpu);
     recorder_grant_one(cpu);
 }
@@ -303,9 +314,9 @@ void recorder_exclusive_begin_slow(CPUState *cpu)
 /* If it turns out that the host cannot do the instruction in parallel, it is not for lines. */
 bool recorder_exclusive_for_lines_slow(CPUState *cpu)
 {
-    bool lacks_lines = cpu->recorder->lacks_lines;
+    bool lacks_lines = cpu->recorder->record.lacks_lines;
 
-    cpu->recorder->lacks_lines = false;
+    cpu->recorder->record.lacks_lines = false;
     return lacks_lines;
 }
 
@@ -330,8 +341,8 @@ void recorder_exclusive_end_slow(CPUState *cpu)
 {
     RecorderVcpu *v = cpu->recorder;
 
-    if (v->processor) {
-        v->processor->exclusive = false;
+    if (v->record.processor) {
+        sphere_set_exclusive(v->record.processor, false);
     }
     if (cpu->exception_index == EXCP_DEBUG && cpu->watchpoint_hit &&
         cpu->watchpoint_hit->flags & BP_CPU) {
@@ -351,7 +362,7 @@ void recorder_exclusive_end_slow(CPUState *cpu)
 /* The instruction whose start is restored, while no other vCPU runs: all lines are granted. */
 G_NORETURN static void run_exclusively(CPUState *cpu)
 {
-    cpu->recorder->lacks_lines = true;
+    cpu->recorder->record.lacks_lines = true;
     cpu->cflags_next_tb = -1;
     cpu->exception_index = EXCP_ATOMIC;
     cpu_loop_exit(cpu);
@@ -366,10 +377,10 @@ G_NORETURN static void abandon(CPUState *cpu, uintptr_t retaddr)
         cpu_restore_state(cpu, retaddr);
     }
     instruction = recorder_position(cpu) - v->counters[RECORDER_COUNT_OTHER_STEPS];
-    v->tries = instruction == v->tried ? v->tries + 1 : 1;
-    v->tried = instruction;
-    v->processor->counts.abandoned++;
-    if (v->tries > chaos.most_tries) {
+    v->record.tries = instruction == v->record.tried ? v->record.tries + 1 : 1;
+    v->record.tried = instruction;
+    sphere_counts(v->record.processor)->abandoned++;
+    if (v->record.tries > chaos.most_tries) {
         run_exclusively(cpu);
     }
     recorder_run_again(cpu);
@@ -381,10 +392,10 @@ G_NORETURN static void abandon(CPUState *cpu, uintptr_t retaddr)
  */
 static void raise_floor(CPUState *cpu, uintptr_t retaddr)
 {
-    Processor *p = cpu->recorder->processor;
+    Processor *p = cpu->recorder->record.processor;
     int left = -1;
 
-    if (retaddr && recorder_position(cpu) - p->floor > chaos.old_floor) {
+    if (retaddr && recorder_position(cpu) - sphere_floor(p) > chaos.old_floor) {
         left = cpu_insns_left(retaddr);
     }
     if (left > 0) {
@@ -396,11 +407,11 @@ static void answer(CPUState *cpu, SphereAnswer answer, uintptr_t retaddr)
 {
     RecorderVcpu *v = cpu->recorder;
 
-    if (answer == SPHERE_ASKED && !sphere_linger(v->processor)) {
-        v->asked = true;
+    if (answer == SPHERE_ASKED && !sphere_linger(v->record.processor)) {
+        v->record.asked = true;
         abandon(cpu, retaddr);
     }
-    if (v->processor->has_new_sources) {
+    if (sphere_has_arcs(v->record.processor)) {
         raise_floor(cpu, retaddr);
         log_arcs(v);
     }
@@ -410,10 +421,10 @@ static void answer(CPUState *cpu, SphereAnswer answer, uintptr_t retaddr)
 /* Is there anybody else to have lines?  If so, it may touch memory only while it runs. */
 static bool needs_lines(const RecorderVcpu *v)
 {
-    if (!v->alone && !v->running) {
+    if (!v->alone && !v->record.running) {
         recorder_fail("a vCPU touched memory where it must not");
     }
-    return !v->alone && v->running;
+    return !v->alone && v->record.running;
 }
 
 /*
@@ -422,7 +433,7 @@ static bool needs_lines(const RecorderVcpu *v)
  */
 static bool was_with_device(CPUState *cpu, uintptr_t retaddr)
 {
-    bool was = retaddr && cpu->recorder->device_at == recorder_position(cpu);
+    bool was = retaddr && cpu->recorder->record.device_at == recorder_position(cpu);
 
     if (was) {
         recorder_fail("an instruction accessed a device and then memory");
@@ -435,7 +446,7 @@ static bool in_l1(const RecorderVcpu *v, uint64_t offset, unsigned size, uint8_t
     uint64_t last = (offset + size - 1) >> SPHERE_LINE_SHIFT;
 
     for (uint64_t line = offset >> SPHERE_LINE_SHIFT; line <= last; line++) {
-        if (!(v->processor->l1[line] & bit)) {
+        if (!(v->record.l1[line] & bit)) {
             return false;
         }
     }
@@ -451,7 +462,7 @@ void recorder_access_slow(CPUState *cpu, const void *host, unsigned size, bool w
     if (!needs_lines(v)) {
         return;
     }
-    v->acquired = false;
+    v->record.acquired = false;
     if (!recorder_ram_offset(host, &offset)) {
         if (write) {
             recorder_fail("the guest wrote to memory that is not its main memory");
@@ -461,9 +472,9 @@ void recorder_access_slow(CPUState *cpu, const void *host, unsigned size, bool w
         if (write) {
             recorder_widen_store(cpu, &offset, &size);
         }
-        answer(cpu, sphere_acquire(v->processor, offset, size,
+        answer(cpu, sphere_acquire(v->record.processor, offset, size,
                                    write ? SPHERE_WRITE : SPHERE_READ), retaddr);
-        v->acquired = true;
+        v->record.acquired = true;
     }
 }
 
@@ -478,7 +489,7 @@ bool recorder_sees_store_slow(CPUState *cpu, const void *host)
     bool has_lines = recorder_recording() && !v->alone;
     uint64_t offset;
 
-    return (!has_lines || v->acquired) && recorder_ram_offset(host, &offset) &&
+    return (!has_lines || v->record.acquired) && recorder_ram_offset(host, &offset) &&
            (recorder_is_table_slow(cpu, recorder_ram.start + offset) ||
             (has_lines && cpu_physical_memory_is_clean(recorder_ram.start + offset)));
 }
@@ -499,11 +510,19 @@ void recorder_stores_in_two_pages(CPUState *cpu, const void *host, unsigned size
 {
     RecorderVcpu *v = cpu->recorder;
 
-    if (recorder_recording() && needs_lines(v) && !v->processor->exclusive &&
+    if (recorder_recording() && needs_lines(v) && !sphere_is_exclusive(v->record.processor) &&
         !(may_write(v, host, size) && may_write(v, next_host, next_size))) {
         cpu_restore_state(cpu, retaddr);
         run_exclusively(cpu);
     }
+}
+
+bool recorder_notes;
+
+void recorder_note_slow(CPUState *cpu, const void *host, unsigned size, AccessBy by, bool write,
+                        uintptr_t retaddr)
+{
+    replay_port->note(cpu, host, size, by, write, retaddr);
 }
 
 void recorder_mixed_access_slow(void)
@@ -530,9 +549,9 @@ void recorder_fetch_slow(CPUState *cpu, const void *host)
         return;
     }
     page = offset >> SPHERE_PAGE_SHIFT;
-    if (!(v->code_pages[page / 8] & 1 << page % 8)) {
-        answer(cpu, sphere_enter_code(v->processor, offset), 0);
-        v->code_pages[page / 8] |= 1 << page % 8;
+    if (!(v->record.code_pages[page / 8] & 1 << page % 8)) {
+        answer(cpu, sphere_enter_code(v->record.processor, offset), 0);
+        v->record.code_pages[page / 8] |= 1 << page % 8;
     }
 }
 
@@ -545,10 +564,10 @@ void recorder_table_access(CPUState *cpu, uint64_t offset, bool entered)
         return;
     }
     if (!entered) {
-        answer(cpu, sphere_enter_table(v->processor, offset), v->walk_retaddr);
+        answer(cpu, sphere_enter_table(v->record.processor, offset), v->walk_retaddr);
     }
     if (!in_l1(v, offset, 8, L1_READ)) {
-        answer(cpu, sphere_acquire(v->processor, offset, 8, SPHERE_READ), v->walk_retaddr);
+        answer(cpu, sphere_acquire(v->record.processor, offset, 8, SPHERE_READ), v->walk_retaddr);
     }
 }
 
@@ -571,17 +590,17 @@ void recorder_walk_writes_slow(CPUState *cpu, void *host, uint64_t word)
         return;
     }
     if (recorder_replaying()) {
-        player_diverged(cpu, recorder_position(cpu), "a page walk set flags of its own");
+        replay_port->diverged(cpu, recorder_position(cpu), "a page walk set flags of its own");
         return;
     }
     if (!needs_lines(v) || was_with_device(cpu, v->walk_retaddr)) {
         return;
     }
-    answer(cpu, sphere_acquire(v->processor, offset, 8, SPHERE_WRITE), v->walk_retaddr);
+    answer(cpu, sphere_acquire(v->record.processor, offset, 8, SPHERE_WRITE), v->walk_retaddr);
     if (v->walk_retaddr) {
         cpu_restore_state(cpu, v->walk_retaddr);
     }
-    sphere_boundary(v->processor, recorder_position(cpu));
+    sphere_boundary(v->record.processor, recorder_position(cpu));
     log_event(v->log, LOG_EVENT_ACCESS_FLAG, recorder_position(cpu), offset, word);
     qatomic_set((uint64_t *)host, word);
     recorder_step_slow(cpu);
@@ -594,7 +613,7 @@ void recorder_translated_slow(CPUState *cpu, int mmu_idx, const void *host)
 
     if (!cpu->recorder->alone && !recorder_is_kernel_only(mmu_idx) &&
         recorder_ram_offset(host, &offset)) {
-        sphere_open_page(cpu->recorder->processor->sphere, offset);
+        sphere_open_page(sphere_of(cpu->recorder->record.processor), offset);
     }
 }
 

@@ -19,7 +19,7 @@
 #include "qapi/qapi-commands-migration.h"
 #include "system/runstate.h"
 
-#include "hw/recorder/recorder-internal.h"
+#include "hw/recorder/blocker.h"
 #include "hw/recorder/recorder.h"
 
 static Error *blocker;          /* NULL: nothing is blocked */

@@ -9,8 +9,11 @@
 #include "qemu/osdep.h"
 #include "hw/core/cpu.h"
 
-#include "hw/recorder/recorder-internal.h"
+#include "hw/recorder/chaos-vcpu.h"
 #include "hw/recorder/recorder.h"
+#include "hw/recorder/tlb.h"
+#include "hw/recorder/vcpu.h"
+#include "protocol/chaos.h"
 
 static void kick_others(CPUState *cpu)
 {
@@ -35,7 +38,7 @@ void recorder_chaos_slow(CPUState *cpu)
     RecorderVcpu *v = cpu->recorder;
 
     if (recorder_recording() && chaos_one_in(&v->random, chaos.drop_all)) {
-        v->flush_due = true;
+        v->translations.flush_due = true;
     }
     if (chaos_one_in(&v->random, chaos.evict)) {
         recorder_evict(cpu, false);

@@ -24,11 +24,19 @@
 #include "system/cpus.h"
 #include "system/runstate.h"
 
-#include "hw/recorder/recorder-internal.h"
+#include "hw/recorder/checkpointer.h"
+#include "hw/recorder/dma.h"
+#include "hw/recorder/machine-state.h"
+#include "hw/recorder/paused.h"
 #include "hw/recorder/recorder.h"
 #include "hw/recorder/session.h"
-#include "recording/checkpoint-sums.h"
+#include "hw/recorder/vcpu.h"
 #include "recording/checkpoint-position.h"
+#include "recording/checkpoint-sums.h"
+#include "recording/log-writer.h"
+#include "recording/manifest.h"
+#include "recording/position.h"
+#include "recording/ram-image.h"
 
 /* More of them are not kept. */
 #define MOST_OLD_LOG_BYTES (64 * MiB)

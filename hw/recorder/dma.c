@@ -19,9 +19,16 @@
 #include "hw/core/cpu.h"
 #include "hw/virtio/virtio.h"
 
-#include "hw/recorder/recorder-internal.h"
+#include "hw/recorder/access.h"
+#include "hw/recorder/dma.h"
+#include "hw/recorder/machine-state.h"
 #include "hw/recorder/recorder.h"
+#include "hw/recorder/session.h"
+#include "hw/recorder/translations.h"
+#include "protocol/sphere.h"
 #include "recording/log-format.h"
+#include "recording/log-writer.h"
+#include "recording/position.h"
 
 #define PAGE (1u << SPHERE_PAGE_SHIFT)
 
@@ -42,12 +49,12 @@ static bool is_main_memory(MemoryRegion *mr)
 
 static bool past_one_vcpu(void)
 {
-    return dma.processor->index == 1;
+    return !recorder_several_vcpus;
 }
 
 static void emit_wait(Processor *p, unsigned from, Position source, void *opaque)
 {
-    log_event(dma.log, LOG_EVENT_WAIT, p->floor, (uint64_t)from, source);
+    log_event(dma.log, LOG_EVENT_WAIT, sphere_floor(p), (uint64_t)from, source);
     dma.arcs++;
 }
 
@@ -57,7 +64,7 @@ static bool hold(uint64_t offset, unsigned size)
     bool at_once = sphere_acquire(dma.processor, offset, size, SPHERE_WRITE) == SPHERE_GRANTED;
 
     if (!at_once) {
-        if (!sphere_is_granted(dma.processor) && dma.steps < dma.processor->ordered) {
+        if (!sphere_is_granted(dma.processor) && !sphere_is_settled(dma.processor, dma.steps)) {
             log_event(dma.log, LOG_EVENT_STEP, dma.steps++);
         }
         sphere_await(dma.processor, dma.steps);
@@ -126,7 +133,7 @@ void recorder_dma_end_slow(MemoryRegion *mr, hwaddr offset, hwaddr size)
         return;
     }
     log_write(mr, offset, size);
-    if (dma.steps < dma.processor->ordered) {
+    if (!sphere_is_settled(dma.processor, dma.steps)) {
         log_event(dma.log, LOG_EVENT_STEP, dma.steps++);
     }
     log_stream_boundary(dma.log);

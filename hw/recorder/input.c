@@ -14,8 +14,13 @@
 #include "exec/memory.h"
 #include "hw/core/cpu.h"
 
-#include "hw/recorder/recorder-internal.h"
 #include "hw/recorder/recorder.h"
+#include "hw/recorder/replay-port.h"
+#include "hw/recorder/session.h"
+#include "hw/recorder/translations.h"
+#include "hw/recorder/trigger.h"
+#include "hw/recorder/vcpu.h"
+#include "recording/log-writer.h"
 
 /* Of the values, as many are logged as the event has. */
 static void log_input(CPUState *cpu, LogEventKind kind, uint64_t value, uint64_t second)
@@ -28,7 +33,7 @@ static void log_input(CPUState *cpu, LogEventKind kind, uint64_t value, uint64_t
 
 static bool take_input(CPUState *cpu, LogEventKind kind, uint64_t *value)
 {
-    return player_take(cpu, recorder_position_in_insn(cpu), kind, value);
+    return replay_port->take(cpu, recorder_position_in_insn(cpu), kind, value);
 }
 
 /*
@@ -38,7 +43,7 @@ static bool take_input(CPUState *cpu, LogEventKind kind, uint64_t *value)
 static void be_with_device(CPUState *cpu)
 {
     if (recorder_recording()) {
-        cpu->recorder->device_at = recorder_position(cpu);
+        cpu->recorder->record.device_at = recorder_position(cpu);
     }
     recorder_safe_in_insn(cpu);
 }
@@ -88,9 +93,9 @@ MemTxResult recorder_device_store(CPUState *cpu, MemoryRegion *mr, hwaddr offset
     recorder_count(v, RECORDER_COUNT_DEVICE_STORES);
     v->store_hash = recorder_mix(recorder_mix(v->store_hash, address), value);
     if (recorder_replaying()) {
-        player_console_store(cpu, address, value);
-        return player_take_if_due(cpu, recorder_position_in_insn(cpu), LOG_EVENT_STORE_RESULT,
-                                  &logged) ? logged : MEMTX_OK;
+        replay_port->store(cpu, address, value);
+        return replay_port->take_if_due(cpu, recorder_position_in_insn(cpu),
+                                        LOG_EVENT_STORE_RESULT, &logged) ? logged : MEMTX_OK;
     }
     if (mr->rom_device) {
         /* It is read as memory, which no device of a replay would change. */
@@ -147,8 +152,8 @@ uint64_t recorder_walk_outside(CPUState *cpu, AddressSpace *as, hwaddr address, 
     if (recorder_recording()) {
         return record_walk(cpu, as, address, attrs, big_endian, result);
     }
-    player_take(cpu, is_fetch ? recorder_position(cpu) : recorder_position_in_insn(cpu),
-                LOG_EVENT_LOAD, logged);
+    replay_port->take(cpu, is_fetch ? recorder_position(cpu) : recorder_position_in_insn(cpu),
+                      LOG_EVENT_LOAD, logged);
     *result = logged[1];
     return logged[0];
 }
@@ -188,7 +193,7 @@ bool recorder_wfi_finds_work(CPUState *cpu, bool timed_out)
         return !halted;
     }
     halted = !cpu_has_work(cpu) && !timed_out;
-    if (recorder_recording() && !v->suspended) {
+    if (recorder_recording() && !v->record.suspended) {
         log_input(cpu, LOG_EVENT_WFI, halted, 0);
     }
     return !halted;
@@ -214,7 +219,7 @@ bool recorder_replay_psci(CPUState *cpu, bool *returns, int32_t *result)
 void recorder_record_psci(CPUState *cpu, bool returns, int32_t result)
 {
     if (recorder_recording()) {
-        cpu->recorder->suspended = true;
+        cpu->recorder->record.suspended = true;
         log_input(cpu, LOG_EVENT_PSCI, returns, (uint32_t)result);
     }
 }
@@ -222,7 +227,7 @@ void recorder_record_psci(CPUState *cpu, bool returns, int32_t result)
 /* The call jumps out of the delivery of its exception; replay returns from it, and counts that. */
 void recorder_suspends_slow(CPUState *cpu)
 {
-    if (cpu->recorder->suspended) {
+    if (cpu->recorder->record.suspended) {
         recorder_step_slow(cpu);
     }
 }

@@ -14,10 +14,10 @@
 #include <sys/statvfs.h>
 
 #include "base/disk-usage.h"
-#include "hw/recorder/recorder-internal.h"
+#include "hw/recorder/limits.h"
 #include "hw/recorder/recorder.h"
 #include "hw/recorder/session.h"
-#include "hw/recorder/limits.h"
+#include "recording/log-writer.h"
 
 #define PERIOD_MS       100
 #define SLOW_PERIODS    10

@@ -26,9 +26,10 @@
 #include "migration/vmstate.h"
 #include "qapi/error.h"
 
-#include "hw/recorder/recorder-internal.h"
+#include "hw/recorder/machine-state.h"
 #include "recording/checkpoint-sums.h"
 #include "recording/ram-digest.h"
+#include "recording/ram-image.h"
 
 typedef int StateFn(QEMUFile *file);
 

@@ -14,7 +14,11 @@
 #include "qemu/osdep.h"
 #include "hw/core/cpu.h"
 
-#include "hw/recorder/recorder-internal.h"
+#include "hw/recorder/paused.h"
+#include "hw/recorder/session.h"
+#include "hw/recorder/target.h"
+#include "hw/recorder/vcpu.h"
+#include "recording/registers.h"
 
 static bool paused;             /* atomic: no vCPU has run since @as_left was written */
 
@@ -26,8 +30,8 @@ void recorder_paused(void)
         return;                 /* a debugger may have been here already */
     }
     CPU_FOREACH(cpu) {
-        if (!cpu->recorder->registers_changed) {
-            recorder_registers(cpu, &cpu->recorder->as_left);
+        if (!cpu->recorder->record.registers_changed) {
+            recorder_registers(cpu, &cpu->recorder->record.as_left);
         }
     }
 }
@@ -42,11 +46,11 @@ static bool is_changed(CPUState *cpu)
     RecorderVcpu *v = cpu->recorder;
     Registers now;
 
-    if (qatomic_read(&paused) && !v->registers_changed) {
+    if (qatomic_read(&paused) && !v->record.registers_changed) {
         recorder_registers(cpu, &now);
-        v->registers_changed = !registers_equal(&now, &v->as_left);
+        v->record.registers_changed = !registers_equal(&now, &v->record.as_left);
     }
-    return v->registers_changed;
+    return v->record.registers_changed;
 }
 
 bool recorder_check_registers(void)
@@ -67,10 +71,10 @@ void recorder_work_changed(CPUState *cpu, const Registers *before)
 {
     RecorderVcpu *v = cpu->recorder;
 
-    if (!v->registers_changed && !qatomic_read(&paused)) {
-        v->as_left = *before;
+    if (!v->record.registers_changed && !qatomic_read(&paused)) {
+        v->record.as_left = *before;
     }
-    v->registers_changed = true;
+    v->record.registers_changed = true;
     cpu->stop = true;           /* until the guest is resumed without being recorded */
     recorder_fail("QEMU itself changed registers of vCPU %d", cpu->cpu_index);
 }

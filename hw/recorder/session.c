@@ -20,14 +20,26 @@
 #include "tcg/startup.h"
 
 #include "hw/recorder/access.h"
-#include "hw/recorder/recorder-internal.h"
+#include "hw/recorder/blocker.h"
+#include "hw/recorder/checkpointer.h"
+#include "hw/recorder/dma.h"
+#include "hw/recorder/limits.h"
+#include "hw/recorder/machine-state.h"
+#include "hw/recorder/paused.h"
 #include "hw/recorder/recorder.h"
 #include "hw/recorder/session.h"
-#include "hw/recorder/limits.h"
+#include "hw/recorder/status.h"
+#include "hw/recorder/target.h"
+#include "hw/recorder/translations.h"
+#include "hw/recorder/trigger.h"
+#include "hw/recorder/vcpu.h"
 #include "protocol/chaos.h"
+#include "protocol/sphere.h"
 #include "recording/checkpoint-sums.h"
-#include "replay/debugger/debugger.h"
-#include "replay/player.h"
+#include "recording/log-writer.h"
+#include "recording/manifest.h"
+#include "recording/position.h"
+#include "recording/ram-image.h"
 
 static struct {
     char *directory;            /* NULL: there is no session */
@@ -191,13 +203,9 @@ static Manifest *describe_machine(void)
 
 /* --- vCPUs -------------------------------------------------------------------- */
 
-static void kick(Processor *processor)
+static void kick(void *cpu)
 {
-    CPUState *cpu = processor->user;
-
-    if (cpu) {
-        recorder_kick(cpu);
-    }
+    recorder_kick(cpu);
 }
 
 static const SphereOps sphere_ops = { .kick = kick };
@@ -218,12 +226,13 @@ static void attach_vcpu(CPUState *cpu, run_on_cpu_data data)
     v->log = log_writer_stream(session.writer, cpu->cpu_index);
     log_stream_rest(v->log, 0);
     recorder_digest_every(v, session.digest_interval, session.digest_interval, UINT64_MAX);
-    v->processor = &session.sphere->processor[cpu->cpu_index];
-    v->processor->user = cpu;
+    v->record.processor = sphere_vcpu(session.sphere, cpu->cpu_index);
+    v->record.l1 = sphere_l1(v->record.processor);
+    sphere_set_user(v->record.processor, cpu);
     v->alone = session.manifest->n_vcpus == 1;
-    v->tables = recorder_translations_new();
-    v->code_pages_size = recorder_ram.size >> SPHERE_PAGE_SHIFT >> 3;
-    v->code_pages = g_malloc0(v->code_pages_size);
+    v->translations.made = recorder_translations_new();
+    v->record.code_pages_size = recorder_ram.size >> SPHERE_PAGE_SHIFT >> 3;
+    v->record.code_pages = g_malloc0(v->record.code_pages_size);
     recorder_vcpu_attach(cpu, v);
 }
 
@@ -557,7 +566,7 @@ void recorder_query_session(RecorderInfo *info)
     info->has_seconds = info->has_dma_position = info->has_log_bytes = true;
     info->seconds = (g_get_monotonic_time() - session.started_us) / 1e6;
     info->dma_position = recorder_dma_steps();
-    info->dma_waits_for = recorder_waits_for_line(sphere_dma(session.sphere));
+    info->dma_waits_for = sphere_describe_wait(sphere_dma(session.sphere));
     info->has_tracking_memory = true;
     info->tracking_memory = sphere_memory(session.sphere);
     log_writer_accounts(session.writer, bytes);
@@ -702,11 +711,6 @@ static void vm_state_changed(void *opaque, bool running, RunState state)
         guest_goes_on();
     } else if (recorder_recording()) {
         recorder_paused();
-    }
-    if (debugger_active()) {
-        debugger_state_changed(running);
-    } else if (!running && recorder_replaying()) {
-        player_finish();
     }
 }
 

@@ -38,20 +38,14 @@ bool recorder_stop(bool pause, Error **errp);
 /* The same, if anything is recorded: it ends in order, and the guest goes on. */
 void recorder_stop_because(const char *reason);
 
-/* Another checkpoint, now: its name, to be freed.  RECORDER_CHECKPOINT is sent when it is on disk. */
-char *recorder_checkpoint(Error **errp);
-
 /* A new directory, or an empty one: nothing else is written to. */
 bool recorder_make_directory(const char *directory, Error **errp);
 
 /* Adds what is known of the recording under way. */
 void recorder_query_session(RecorderInfo *info);
-/* recorder-status.c: appends to the list that ends at @tail. */
-void recorder_add_counter(RecorderCounterList ***tail, const char *name, uint64_t value);
-/* recorder-status.c: the same as lines for people; to be freed. */
-char *recorder_status_text(const RecorderInfo *info);
-
-/* Where the vCPUs are, or were a moment ago; zeros if nobody counts. */
-void recorder_query_point(Point *point);
+/* The recording cannot go on: it ends soon.  Any thread. */
+void recorder_fail(const char *format, ...) G_GNUC_PRINTF(1, 2);
+/* Why the recording is about to end; NULL: it is not.  Main thread. */
+const char *recorder_failure(void);
 
 #endif

@@ -21,8 +21,11 @@
 #include "tcg/vec_internal.h"
 #include "tcg/sve_ldst_internal.h"
 
-#include "hw/recorder/recorder-internal.h"
 #include "hw/recorder/recorder.h"
+#include "hw/recorder/target.h"
+#include "hw/recorder/vcpu.h"
+#include "protocol/sphere.h"
+#include "recording/registers.h"
 
 static uint64_t mix_words(uint64_t digest, const void *words, size_t bytes)
 {
@@ -71,9 +74,9 @@ static void drop_user_mode(CPUState *cpu)
 {
     CPUJumpCache *cache = cpu->tb_jmp_cache;
 
-    cpu->recorder->drops_user_mode = true;
+    cpu->recorder->translations.drops_user_mode = true;
     tlb_flush_by_mmuidx(cpu, ARMMMUIdxBit_E10_0);
-    cpu->recorder->drops_user_mode = false;
+    cpu->recorder->translations.drops_user_mode = false;
     for (unsigned i = 0; i < TB_JMP_CACHE_SIZE; i++) {
         if (!extract64(cache->array[i].pc, 55, 1)) {
             qatomic_set(&cache->array[i].tb, NULL);
@@ -89,8 +92,8 @@ void HELPER(recorder_user_access)(CPUARMState *env)
 {
     CPUState *cpu = env_cpu(env);
 
-    if (recorder_active() && cpu->recorder->user_tables != env->cp15.ttbr0_el[1]) {
-        cpu->recorder->user_tables = env->cp15.ttbr0_el[1];
+    if (recorder_active() && cpu->recorder->translations.user_tables != env->cp15.ttbr0_el[1]) {
+        cpu->recorder->translations.user_tables = env->cp15.ttbr0_el[1];
         if (cpu->neg.tlb.c.dirty & ARMMMUIdxBit_E10_0) {
             drop_user_mode(cpu);
         }
@@ -100,7 +103,7 @@ void HELPER(recorder_user_access)(CPUARMState *env)
 /* At the start user mode may have been entered with a TTBR0 that nobody was told of. */
 static bool user_tables_are_known(const RecorderVcpu *v)
 {
-    return v->user_tables != 0 && v->user_tables != UINT64_MAX;
+    return v->translations.user_tables != 0 && v->translations.user_tables != UINT64_MAX;
 }
 
 /* What user mode may use is of TTBR0 as long as it runs. */
@@ -136,7 +139,7 @@ const char *recorder_walk_untraced(CPUState *cpu, vaddr address, int mmu_idx, MM
     bool faults;
 
     if ((mmu_idx | ARM_MMU_IDX_A) == ARMMMUIdx_E10_0 && user_tables_are_known(cpu->recorder)) {
-        env->cp15.ttbr0_el[1] = cpu->recorder->user_tables;
+        env->cp15.ttbr0_el[1] = cpu->recorder->translations.user_tables;
     }
     faults = get_phys_addr_untraced(env, address, access, core_to_arm_mmu_idx(env, mmu_idx),
                                     &result, &fault);

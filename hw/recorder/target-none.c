@@ -3,7 +3,8 @@
  * Stands in for target-arm.c where guests cannot be recorded yet.
  */
 #include "qemu/osdep.h"
-#include "hw/recorder/recorder-internal.h"
+#include "hw/recorder/target.h"
+#include "recording/registers.h"
 
 char *recorder_cpu_objection(CPUState *cpu, bool several)
 {

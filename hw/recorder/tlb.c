@@ -14,8 +14,10 @@
 #include "exec/tlb-common.h"
 #include "hw/core/cpu.h"
 
-#include "hw/recorder/recorder-internal.h"
 #include "hw/recorder/recorder.h"
+#include "hw/recorder/tlb.h"
+#include "hw/recorder/vcpu.h"
+#include "protocol/chaos.h"
 
 /* So much of it must be in use; as for QEMU at a flush. */
 #define FULL_PERCENT 70

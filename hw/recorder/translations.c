@@ -52,9 +52,13 @@
 
 #include "base/large-table.h"
 #include "hw/recorder/access.h"
-#include "hw/recorder/recorder-internal.h"
 #include "hw/recorder/recorder.h"
+#include "hw/recorder/session.h"
+#include "hw/recorder/translations.h"
+#include "hw/recorder/vcpu.h"
 #include "protocol/chaos.h"
+#include "protocol/sphere.h"
+#include "recording/log-writer.h"
 
 #define PAGE 4096u
 
@@ -117,20 +121,20 @@ void recorder_translations_free(RecorderTranslations *tables)
 /* The kernel itself touches user memory: TTBR0 decides what it finds there. */
 static void note_low_page(RecorderVcpu *v, vaddr page)
 {
-    if (v->n_low_pages && v->n_low_pages <= chaos.low_pages &&
-        v->low_page[v->n_low_pages - 1] == page) {
+    if (v->translations.n_low_pages && v->translations.n_low_pages <= chaos.low_pages &&
+        v->translations.low_page[v->translations.n_low_pages - 1] == page) {
         return;                 /* one call for each level of a walk */
     }
-    if (v->n_low_pages < chaos.low_pages) {
-        v->low_page[v->n_low_pages] = page;
+    if (v->translations.n_low_pages < chaos.low_pages) {
+        v->translations.low_page[v->translations.n_low_pages] = page;
     }
-    v->n_low_pages++;
+    v->translations.n_low_pages++;
 }
 
 void recorder_walk_slow(CPUState *cpu, const void *host, vaddr address, uint64_t span,
                         bool privileged)
 {
-    RecorderTranslations *tables = cpu->recorder->tables;
+    RecorderTranslations *tables = cpu->recorder->translations.made;
     uint64_t offset;
     uint32_t page;
     vaddr first;
@@ -166,7 +170,8 @@ bool recorder_is_table_slow(CPUState *cpu, ram_addr_t address)
 {
     ram_addr_t offset = address - recorder_ram.start;
 
-    return offset < recorder_ram.size && test_bit(offset / PAGE, cpu->recorder->tables->watched);
+    return offset < recorder_ram.size &&
+           test_bit(offset / PAGE, cpu->recorder->translations.made->watched);
 }
 
 /*
@@ -177,20 +182,20 @@ bool recorder_is_table_slow(CPUState *cpu, ram_addr_t address)
 void recorder_flushed_slow(CPUState *cpu)
 {
     RecorderVcpu *v = cpu->recorder;
-    RecorderTranslations *tables = v->tables;
+    RecorderTranslations *tables = v->translations.made;
 
     for (unsigned i = 0; i < tables->pages->len; i++) {
         tables->table[g_array_index(tables->pages, uint32_t, i)].span = 0;
     }
     g_array_set_size(tables->pages, 0);
-    v->n_low_pages = 0;
+    v->translations.n_low_pages = 0;
     if (!recorder_recording()) {
         return;
     }
-    if (!v->running) {
-        v->flush_due = true;
+    if (!v->record.running) {
+        v->translations.flush_due = true;
     } else if (cpu->neg.can_do_io && !v->alone) {
-        sphere_left_tables(v->processor, recorder_position(cpu));
+        sphere_left_tables(v->record.processor, recorder_position(cpu));
     }
 }
 
@@ -198,19 +203,19 @@ void recorder_drop(CPUState *cpu, vaddr page)
 {
     RecorderVcpu *v = cpu->recorder;
 
-    v->dropped = true;
+    v->translations.dropped = true;
     if (page == RECORDER_ALL) {
         tlb_flush(cpu);
         return;
     }
-    v->drops_one_page = true;
+    v->translations.drops_one_page = true;
     tlb_flush_page(cpu, page);
-    v->drops_one_page = false;
+    v->translations.drops_one_page = false;
 }
 
 vaddr recorder_table_word_page(CPUState *cpu, uint64_t offset)
 {
-    const Table *table = &cpu->recorder->tables->table[offset / PAGE];
+    const Table *table = &cpu->recorder->translations.made->table[offset / PAGE];
 
     if (table->span == 0) {
         return RECORDER_NONE;
@@ -221,8 +226,10 @@ vaddr recorder_table_word_page(CPUState *cpu, uint64_t offset)
 /* DMA writes main RAM, past a vCPU that is alone, and safe. */
 void recorder_translations_written(CPUState *cpu, uint64_t offset, uint64_t size)
 {
+    TranslatingVcpu *t = &cpu->recorder->translations;
+
     for (uint64_t page = offset / PAGE; page <= (offset + size - 1) / PAGE; page++) {
-        cpu->recorder->flush_due |= cpu->recorder->tables->table[page].span != 0;
+        t->flush_due |= t->made->table[page].span != 0;
     }
 }
 
@@ -230,8 +237,8 @@ void recorder_drop_translations(CPUState *cpu)
 {
     RecorderVcpu *v = cpu->recorder;
 
-    if (v->flush_due) {
-        v->flush_due = false;
+    if (v->translations.flush_due) {
+        v->translations.flush_due = false;
         if (recorder_recording()) {
             log_event(v->log, LOG_EVENT_DROP, recorder_position(cpu), RECORDER_ALL);
         }
@@ -242,9 +249,9 @@ void recorder_drop_translations(CPUState *cpu)
 
 bool recorder_has_dropped_slow(CPUState *cpu)
 {
-    bool dropped = cpu->recorder->dropped;
+    bool dropped = cpu->recorder->translations.dropped;
 
-    cpu->recorder->dropped = false;
+    cpu->recorder->translations.dropped = false;
     return dropped;
 }
 
@@ -284,7 +291,7 @@ static void change_table(CPUState *cpu, const Table *table, ram_addr_t address,
             drop_page(cpu, table->first + at % PAGE / 8 * PAGE, retaddr);
         } else {
             recorder_be_last_in_tb(cpu, retaddr);
-            cpu->recorder->flush_due = true;
+            cpu->recorder->translations.flush_due = true;
         }
     }
 }
@@ -302,7 +309,7 @@ void recorder_store_slow(CPUState *cpu, ram_addr_t address, unsigned size,
                          uintptr_t retaddr)
 {
     if (recorder_is_table_slow(cpu, address)) {
-        RecorderTranslations *tables = cpu->recorder->tables;
+        RecorderTranslations *tables = cpu->recorder->translations.made;
         uint64_t page = (address - recorder_ram.start) / PAGE;
 
         if (tables->table[page].span) {
@@ -332,24 +339,24 @@ void recorder_table_base_slow(CPUState *cpu, bool user)
         tlb_flush(cpu);
         return;
     }
-    if (v->n_low_pages > chaos.low_pages) {
+    if (v->translations.n_low_pages > chaos.low_pages) {
         /* Replay may have walked fewer.  Nothing is looked up before the boundary. */
-        v->flush_due = true;
+        v->translations.flush_due = true;
         recorder_kick(cpu);
         return;
     }
-    for (unsigned i = 0; i < v->n_low_pages; i++) {
-        recorder_drop(cpu, v->low_page[i]);
+    for (unsigned i = 0; i < v->translations.n_low_pages; i++) {
+        recorder_drop(cpu, v->translations.low_page[i]);
     }
-    v->n_low_pages = 0;
+    v->translations.n_low_pages = 0;
 }
 
 bool recorder_drops_one_page(CPUState *cpu)
 {
-    return cpu->recorder && cpu->recorder->drops_one_page;
+    return cpu->recorder && cpu->recorder->translations.drops_one_page;
 }
 
 bool recorder_keeps_blocks(CPUState *cpu)
 {
-    return cpu->recorder && cpu->recorder->drops_user_mode;
+    return cpu->recorder && cpu->recorder->translations.drops_user_mode;
 }

@@ -13,9 +13,9 @@
 #include "qapi/error.h"
 #include "system/runstate.h"
 
-#include "hw/recorder/recorder-internal.h"
 #include "hw/recorder/recorder.h"
 #include "hw/recorder/session.h"
+#include "hw/recorder/trigger.h"
 
 /* What Linux prints first. */
 static const char panic_text[] = "Kernel panic - not syncing";

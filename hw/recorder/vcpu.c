@@ -15,11 +15,22 @@
 #include "hw/core/cpu.h"
 
 #include "hw/recorder/access.h"
-#include "hw/recorder/recorder-internal.h"
+#include "hw/recorder/chaos-vcpu.h"
+#include "hw/recorder/paused.h"
 #include "hw/recorder/recorder.h"
+#include "hw/recorder/replay-port.h"
 #include "hw/recorder/session.h"
+#include "hw/recorder/target.h"
+#include "hw/recorder/translations.h"
+#include "hw/recorder/vcpu.h"
+#include "protocol/chaos.h"
+#include "protocol/sphere.h"
+#include "recording/log-writer.h"
+#include "recording/position.h"
+#include "recording/registers.h"
 
 RecorderMode recorder_mode;
+const ReplayPort *replay_port;
 
 /* Replay stops often enough. */
 static unsigned most_granted(RecorderVcpu *v)
@@ -61,14 +72,15 @@ void recorder_run_again(CPUState *cpu)
 void recorder_vcpu_attach(CPUState *cpu, RecorderVcpu *v)
 {
     cpu->recorder = v;
-    v->user_tables = RECORDER_ALL;      /* not known: the vCPU may be in user mode already */
+    v->translations.user_tables = RECORDER_ALL; /* not known: the vCPU may be in user mode */
     v->random = chaos_stream(&chaos, SPHERE_MAX_PROCESSORS + cpu->cpu_index);
     v->granted = cpu->neg.icount_decr.u16.low = 0;
     cpu->tcg_cflags |= CF_USE_ICOUNT;
-    if (v->processor && !v->alone && !recorder_force_slow_path) {
+    if (v->record.processor && !v->alone && !recorder_force_slow_path) {
         cpu->tcg_cflags |= CF_RECORD;
         cpu->neg.recorder_l1 =
-            v->processor->l1 - ((uintptr_t)recorder_ram.host >> SPHERE_LINE_SHIFT);
+            sphere_l1(v->record.processor) -
+            ((uintptr_t)recorder_ram.host >> SPHERE_LINE_SHIFT);
     }
     cpu->cflags_next_tb = -1;   /* one that was chosen to be next does not count */
     recorder_forget_past(cpu);
@@ -104,8 +116,8 @@ void recorder_query_point(Point *point)
 
 void recorder_vcpu_free(RecorderVcpu *v)
 {
-    recorder_translations_free(v->tables);
-    g_free(v->code_pages);
+    recorder_translations_free(v->translations.made);
+    g_free(v->record.code_pages);
     g_free(v);
 }
 
@@ -113,7 +125,7 @@ Position recorder_limit(CPUState *cpu)
 {
     Position due = cpu->recorder->digest_due;
 
-    return recorder_replaying() ? MIN(player_limit(cpu), due) : due;
+    return recorder_replaying() ? MIN(replay_port->limit(cpu), due) : due;
 }
 
 bool recorder_refill(CPUState *cpu, TranslationBlock *tb)
@@ -135,7 +147,8 @@ bool recorder_must_stop_slow(CPUState *cpu)
 {
     RecorderVcpu *v = cpu->recorder;
 
-    return v->flush_due || recorder_position(cpu) >= MIN(v->digest_due, v->next.position);
+    return v->translations.flush_due ||
+           recorder_position(cpu) >= MIN(v->digest_due, v->next_position);
 }
 
 /* Add a step that is no instruction; the budget shrinks with it. */
@@ -144,18 +157,16 @@ void recorder_step_slow(CPUState *cpu)
     RecorderVcpu *v = cpu->recorder;
     Position now = recorder_position(cpu);
 
-    if (recorder_replaying() && now >= v->next.position && !player_may_pass(v, now + 1)) {
-        g_autofree char *due = player_due(v);
-
-        player_diverged(cpu, now, "%s, but an exception came first", due);
+    if (recorder_replaying()) {
+        replay_port->step(cpu, now);
     }
     v->base++;
     recorder_count(v, RECORDER_COUNT_OTHER_STEPS);
     if (recorder_recording()) {
-        if (v->processor->in_user) {
-            sphere_leave_user(v->processor);        /* it may be that the kernel is entered */
+        if (sphere_in_user(v->record.processor)) {
+            sphere_leave_user(v->record.processor);     /* perhaps the kernel is entered */
         }
-        sphere_boundary(v->processor, now + 1);     /* waits come after it */
+        sphere_boundary(v->record.processor, now + 1);     /* waits come after it */
     }
     recorder_grant(cpu, recorder_limit(cpu));
 }
@@ -195,8 +206,8 @@ uint64_t recorder_log_digest(CPUState *cpu, LogEventKind kind)
     Registers now;
     uint64_t digest;
 
-    if (v->registers_changed) {
-        now = v->as_left;       /* what was done to them is no part of the recording */
+    if (v->record.registers_changed) {
+        now = v->record.as_left;       /* what was done to them is no part of the recording */
     } else {
         recorder_registers(cpu, &now);
     }
@@ -233,7 +244,7 @@ void recorder_boundary_slow(CPUState *cpu)
 {
     RecorderVcpu *v = cpu->recorder;
 
-    v->suspended = false;
+    v->record.suspended = false;
     recorder_safepoint(cpu);
     recorder_chaos(cpu);
     recorder_drop_translations(cpu);
@@ -261,7 +272,7 @@ void recorder_fetch_wrote_slow(CPUState *cpu, const void *host)
     uint64_t offset;
 
     if (recorder_replaying()) {
-        player_diverged(cpu, position, "an instruction fetch set an access flag");
+        replay_port->diverged(cpu, position, "an instruction fetch set an access flag");
     } else if (!cpu->neg.can_do_io || !recorder_ram_offset(host, &offset)) {
         recorder_fail("an access flag was set at an unknown position");
     } else {
@@ -283,14 +294,14 @@ void recorder_work_slow(CPUState *cpu, run_on_cpu_func function, run_on_cpu_data
     Registers before, after;
 
     recorder_registers(cpu, &before);
-    v->turned_on = false;
+    v->record.turned_on = false;
     function(cpu, data);
     if (!recorder_recording()) {
         return;
     }
     recorder_registers(cpu, &after);
-    if (v->turned_on) {
-        v->as_left = after;
+    if (v->record.turned_on) {
+        v->record.as_left = after;
     } else if (!registers_equal(&after, &before)) {
         recorder_work_changed(cpu, &before);
     }
@@ -318,7 +329,7 @@ void recorder_turned_on_slow(CPUState *cpu, uint64_t entry, uint64_t context, in
         recorder_step_slow(cpu);
         recorder_leave_running(cpu, false);
     }
-    v->turned_on = true;
+    v->record.turned_on = true;
     v->base = recorder_position(cpu);
     v->granted = cpu->neg.icount_decr.u16.low = 0;
 }

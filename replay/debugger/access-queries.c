@@ -9,9 +9,9 @@
 #include "qapi/error.h"
 
 #include "base/page-history.h"
-#include "hw/recorder/recorder-internal.h"
-#include "replay/debugger/debugger.h"
+#include "hw/recorder/machine-state.h"
 #include "replay/debugger/access-queries.h"
+#include "replay/debugger/debugger.h"
 
 /* How many steps are looked at, at first and at most at once. */
 #define NEAR 1000000u

@@ -7,8 +7,9 @@
 #include "exec/cpu-common.h"
 #include "hw/core/cpu.h"
 
-#include "hw/recorder/recorder-internal.h"
 #include "hw/recorder/recorder.h"
+#include "hw/recorder/vcpu.h"
+#include "recording/position.h"
 #include "replay/debugger/breakpoint-hits.h"
 
 /* Each belongs to the thread of its vCPU while that runs. */

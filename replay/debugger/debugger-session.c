@@ -9,8 +9,8 @@
 #include "qemu/cutils.h"
 #include "system/runstate.h"
 
-#include "hw/recorder/recorder-internal.h"
 #include "hw/recorder/recorder.h"
+#include "recording/manifest.h"
 #include "replay/debugger/debugger-internal.h"
 #include "replay/debugger/snapshots.h"
 #include "replay/player.h"

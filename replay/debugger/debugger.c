@@ -22,8 +22,9 @@
 #include "system/cpus.h"
 #include "system/runstate.h"
 
-#include "hw/recorder/recorder-internal.h"
 #include "hw/recorder/recorder.h"
+#include "hw/recorder/vcpu.h"
+#include "recording/position.h"
 #include "recording/total-order.h"
 #include "replay/debugger/debugger-internal.h"
 #include "replay/debugger/snapshots.h"
@@ -581,8 +582,11 @@ void debugger_leg_ended(void *opaque)
     }
 }
 
-void debugger_state_changed(bool running)
+static void vm_state_changed(void *opaque, bool running, RunState state)
 {
+    if (!debugger_active()) {
+        return;
+    }
     if (running && !debugger_busy()) {
         debugger_plan_continue(false);
     }
@@ -591,4 +595,9 @@ void debugger_state_changed(bool running)
     } else if (debugger_busy()) {
         give_up();              /* somebody else has stopped it */
     }
+}
+
+static void __attribute__((constructor)) watch_machine(void)
+{
+    qemu_add_vm_change_state_handler(vm_state_changed, NULL);
 }

@@ -58,7 +58,4 @@ const char *debugger_end_met(void);
 
 /* Adds where it stands, if it is active. */
 void debugger_query(RecorderInfo *info);
-/* Somebody starts or stops the machine. */
-void debugger_state_changed(bool running);
-
 #endif

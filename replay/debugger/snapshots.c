@@ -6,7 +6,8 @@
 #include "hw/core/cpu.h"
 
 #include "base/page-history.h"
-#include "hw/recorder/recorder-internal.h"
+#include "hw/recorder/machine-state.h"
+#include "recording/position.h"
 #include "replay/debugger/snapshots.h"
 #include "replay/player.h"
 

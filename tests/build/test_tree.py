@@ -31,6 +31,15 @@ GLUE = {
 }
 ROOMS = {**CORE, **GLUE}
 GENERATED = {"patch-level.h"}
+# Headers that are the face of all files of their room: for those who use it, and, for QEMU, of the
+# rooms above as well.
+FACES = {
+    "hw/recorder/recorder.h": tuple(f"{room}/" for room in GLUE),
+    "protocol/sphere.h": "protocol/",
+    "recording/log-reader.h": ("recording/log-reader", "recording/log-summary"),
+    "recording/pack.h": ("recording/pack", "recording/unpack"),
+    "tool/tool.h": "tool/",
+}
 
 
 def read(name):
@@ -97,6 +106,68 @@ def the_core_includes_nothing_of_qemu():
     for name, header in includes():
         check(os.path.dirname(name) not in CORE or header in GENERATED or
               os.path.exists(os.path.join(TOP, header)), f"{name} includes {header}")
+
+
+def defined_functions():
+    """{name: files}, of all rooms; those that macros of glib define are not among them."""
+    found = {}
+    for name in sources():
+        if os.path.dirname(name) in ROOMS and name.endswith(".c"):
+            for function in re.findall(r"^(?!static\b)[A-Za-z_][\w *]*?\b(\w+)\([^;{}]*\)\n\{",
+                                       read(name), re.M):
+                found.setdefault(function, []).append(name)
+    return found
+
+
+def declared_functions(header):
+    """Prototypes, not in structs."""
+    text = re.sub(r"/\*.*?\*/|\\\n|^#[^\n]*", "", read(header), flags=re.S | re.M)
+    while re.search(r"\{[^{}]*\}", text):
+        text = re.sub(r"\{[^{}]*\}", "", text)
+    return re.findall(r"^(?!static\b|typedef\b)[A-Za-z_][^;()]*?\b(\w+)\([^;]*\)[^;]*;", text, re.M)
+
+
+@test
+def a_header_declares_functions_of_its_own_file():
+    defined, seen = defined_functions(), 0
+    for name in sources():
+        if os.path.dirname(name) not in ROOMS or not name.endswith(".h"):
+            continue
+        own = FACES.get(name, name[:-2].removesuffix("-internal"))
+        for function in declared_functions(name):
+            for file in defined.get(function, []):
+                seen += 1
+                check(file.startswith(own), f"{name} declares {function}() of {file}")
+    check(seen > 300, f"only {seen} functions: how are they declared now?")
+
+
+def objects():
+    """{name: path}, of what was compiled for the emulator of aarch64 guests."""
+    return {file.removeprefix("subprojects_reprise_"): os.path.join(folder, file)
+            for folder, _, files in os.walk(os.path.join(BUILD, "qemu"))
+            for file in files if file.endswith(".c.o") and "x86_64" not in folder}
+
+
+def symbols(path):
+    """Those that it defines, and those that it wants."""
+    listed = run("nm", path).stdout
+    return (set(re.findall(r" [TDBRC] (\w+)$", listed, re.M)),
+            set(re.findall(r" U (\w+)$", listed, re.M)))
+
+
+@test
+def a_room_calls_only_rooms_below_it():
+    built = objects()
+    compiled = {name: symbols(built[name.replace("/", "_") + ".o"]) for name in sources()
+                if os.path.dirname(name) in set(ROOMS) - {"tool"} and name.endswith(".c")
+                and name != "hw/recorder/target-none.c"}
+    home = {symbol: name for name, (defined, _) in compiled.items() for symbol in defined}
+    check(len(home) > 500, f"only {len(home)} functions: where are the object files?")
+    for name, (_, wanted) in compiled.items():
+        room = os.path.dirname(name)
+        for symbol in wanted & set(home):
+            other = os.path.dirname(home[symbol])
+            check(other == room or other in ROOMS[room], f"{name} uses {symbol} of {home[symbol]}")
 
 
 @test

@@ -75,11 +75,9 @@ static void end_exclusive(void)
     __atomic_store_n(&guest.exclusive, 0, __ATOMIC_SEQ_CST);
 }
 
-void vcpu_kick(Processor *p)
+void vcpu_kick(void *vcpu)
 {
-    if (p->index < guest.n_vcpus) {
-        __atomic_store_n(&guest.vcpu[p->index].kicked, 1, __ATOMIC_SEQ_CST);
-    }
+    __atomic_store_n(&((Vcpu *)vcpu)->kicked, 1, __ATOMIC_SEQ_CST);
 }
 
 /* --- the log -------------------------------------------------------------------- */

@@ -101,7 +101,8 @@ static void set_up_vcpu(Vcpu *v, unsigned i, uint64_t *random)
 {
     v->cpu.memory = &guest.memory;
     v->cpu.port = &vcpu_port;
-    v->processor = &guest.sphere->processor[i];
+    v->processor = sphere_vcpu(guest.sphere, i);
+    sphere_set_user(v->processor, v);
     v->stream = &guest.recording->stream[i];
     v->random = random_next(random);
 }

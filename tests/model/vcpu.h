@@ -5,7 +5,7 @@
 #ifndef TESTS_VCPU_H
 #define TESTS_VCPU_H
 
-#include "protocol/sphere.h"
+#include "protocol/sphere-internal.h"
 #include "tests/model/recording.h"
 
 typedef struct Vcpu {
@@ -49,7 +49,7 @@ extern World guest;
 
 /* What each of them does, or devices: @opaque is NULL. */
 void actor_main(void *opaque);
-void vcpu_kick(Processor *processor);
+void vcpu_kick(void *vcpu);
 extern const CpuPort vcpu_port;
 
 /*

@@ -8,7 +8,7 @@
 #include <glib.h>
 #include <unistd.h>
 
-#include "protocol/sphere.h"
+#include "protocol/sphere-internal.h"
 
 #define MOST_PROCESSORS 4
 #define LINES 16
@@ -17,9 +17,9 @@
 static uint8_t memory[1 << SPHERE_PAGE_SHIFT];
 static int n_requests;
 
-static void kick(Processor *processor)
+static void kick(void *user)
 {
-    (void)processor;            /* they look at every step */
+    (void)user;                 /* they look at every step */
 }
 
 static void emit(Processor *to, unsigned from, Position source, void *opaque)

@@ -10,8 +10,7 @@
 #include <glib.h>
 #include <string.h>
 
-#include "protocol/directory.h"
-#include "protocol/sphere.h"
+#include "protocol/sphere-internal.h"
 
 #define VCPUS 4
 #define PROCESSORS (VCPUS + 1)
@@ -59,11 +58,11 @@ static Line *line_at(uint64_t offset)
 /* The script says who comes to a boundary; perhaps just now, while somebody asks another. */
 static void (*at_kick)(void);
 
-static void kick(Processor *p)
+static void kick(void *user)
 {
     void (*once)(void) = at_kick;
 
-    (void)p;
+    (void)user;
     at_kick = NULL;
     if (once) {
         once();
@@ -190,6 +189,9 @@ static void set_up_whole_pages(void)
     world.memory[EMPTY_WORD / 8] = 0;
     world.sphere = sphere_new(VCPUS, VCPUS, world.memory, sizeof(world.memory), &ops,
                               &fdr_recorder);
+    for (unsigned i = 0; i < PROCESSORS; i++) {
+        sphere_set_user(processor(i), &world);
+    }
     for (unsigned i = 0; i < VCPUS; i++) {
         run(i);
         steps(i, 10);
