@@ -2,8 +2,8 @@
 /*
  * CRC-32C by tables, eight bytes at a time ("slicing by 8", Kounavis and Berry,
  * "A Systematic Approach to Building High Performance Software-based CRC
- * Generators", 2005).  Faster than lz4, which runs before it on every block, so
- * the processor's own instruction is not worth its special cases.
+ * Generators", 2005).  This is faster than lz4, which runs before it on every
+ * block, so the host's CRC instruction is not worth its special cases.
  */
 #include <pthread.h>
 
@@ -12,7 +12,7 @@
 /* The polynomial 0x1edc6f41 of RFC 3720, bits reversed. */
 #define POLYNOMIAL 0x82f63b78u
 
-/* table[k][b]: what byte b does to the checksum k bytes later. */
+/* table[k][b]: the effect of byte b on the checksum k bytes later. */
 static uint32_t table[8][256];
 static pthread_once_t table_once = PTHREAD_ONCE_INIT;
 
@@ -35,7 +35,7 @@ static void make_table(void)
     }
 }
 
-/* The same on hosts of either byte order; compilers make it one load. */
+/* Load 4 bytes as little endian, on any host.  Compilers emit one load for it. */
 static inline uint32_t load_le32(const uint8_t *p)
 {
     return p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;

@@ -18,9 +18,9 @@ uint64_t disk_usage(const char *directory)
         GStatBuf st;
 
         if (g_lstat(path, &st) < 0) {
-            continue;           /* it was removed meanwhile */
+            continue;           /* the file was removed meanwhile */
         }
-        /* Blocks are rounded up, and of a file with holes, less than its size. */
+        /* Without holes, the blocks are the size rounded up; with holes, they are less. */
         size += S_ISDIR(st.st_mode) ? disk_usage(path)
                                     : MIN((uint64_t)st.st_size, (uint64_t)st.st_blocks * 512);
     }

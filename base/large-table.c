@@ -10,7 +10,7 @@
 
 #define HUGE (UINT64_C(2) << 20)
 
-/* Small ones, of guests that tests make up, have no need of it. */
+/* Return @size in whole huge pages; 0 for a small table, of a test's guest, which needs none. */
 static size_t huge_pages(size_t size)
 {
     return size < HUGE ? 0 : (size + HUGE - 1) / HUGE * HUGE;
@@ -24,7 +24,7 @@ void *large_table_new(size_t size)
     if (!length) {
         return g_malloc0(size);
     }
-    /* With room to begin at a huge page. */
+    /* One huge page more, so that the table can be aligned to one. */
     all = mmap(NULL, length + HUGE, PROT_READ | PROT_WRITE,
                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (all == MAP_FAILED) {

@@ -9,7 +9,7 @@
 
 #include "base/zero-page.h"
 
-/* Pages in ascending order, and the bytes of each in the same one. */
+/* The stored pages of a version in ascending order, and their bytes in the same order. */
 typedef struct Version {
     uint32_t n_pages;
     uint32_t *page;
@@ -19,8 +19,8 @@ typedef struct Version {
 struct PageHistory {
     uint32_t n_pages;
     uint8_t *all;               /* version 0; pages of zeros take no memory */
-    GPtrArray *versions;        /* those after it */
-    uint64_t bytes;
+    GPtrArray *versions;        /* of Version: 1, 2, ... */
+    uint64_t bytes;             /* of all versions but version 0 */
 };
 
 static uint64_t version_bytes(const Version *version)
@@ -117,7 +117,7 @@ void page_history_add(PageHistory *history, unsigned version, const GArray *page
     g_ptr_array_insert(history->versions, version, new);
 }
 
-/* What @older has and @newer has not was not written in between. */
+/* Return all pages as in @newer.  A page that only @older has was not written in between. */
 static Version *merge(const Version *older, const Version *newer)
 {
     Version *both = version_new(older->n_pages + newer->n_pages);
@@ -155,7 +155,7 @@ void page_history_remove(PageHistory *history, unsigned version)
     g_ptr_array_remove_index(history->versions, version - 1);
 }
 
-/* --- going there ----------------------------------------------------------------- */
+/* --- going to a version ---------------------------------------------------------- */
 
 typedef struct Wanted {
     uint64_t *bits;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Spreads work over the host's processors.  Threads are made for each call:
- * that costs some 50 us, where the work takes tens of milliseconds, and leaves
- * nothing behind that a fork, a signal or an exit would have to know of.
+ * Spreads work over the host's processors.  Each call creates its own threads.
+ * That costs some 50 us, where the work takes tens of milliseconds, and leaves
+ * no thread behind that a fork, a signal or an exit would have to consider.
  */
 #include "base/parallel.h"
 
@@ -47,13 +47,13 @@ void parallel_for(uint64_t n_items, ParallelWork *work, void *opaque)
     unsigned n = MIN(MIN(g_get_num_processors(), PARALLEL_MAX_WORKERS), n_items);
     sigset_t all, before;
 
-    /* The program's signals are for its own threads. */
+    /* Workers inherit this mask: signals are for the other threads of the program. */
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     for (unsigned i = 1; i < n; i++) {
         workers[i].job = &job;
         workers[i].number = i;
-        /* If there is no thread to be had, the others do its part. */
+        /* If no thread can be created, the other workers do its part. */
         workers[i].running =
             pthread_create(&workers[i].thread, NULL, worker_run, &workers[i]) == 0;
     }

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Spreads work over the host's processors while the guest stands still.
+ * Spreads work over the host's processors, mostly while the guest is stopped.
  */
 #ifndef BASE_PARALLEL_H
 #define BASE_PARALLEL_H
 
 #include <stdint.h>
 
-/* The guest waits, so its processors are free; more than a few need not be. */
+/* A stopped guest leaves the host processors of its vCPUs idle.  More may be busy. */
 #define PARALLEL_MAX_WORKERS 4
 
 /*
- * Calls @work for every item from 0 to @n_items - 1, each once, in several
- * threads (the caller's is one), and returns when all are done.  @worker, below
- * PARALLEL_MAX_WORKERS, is different in all threads that run at the same time:
- * it finds a thread's own buffers.
+ * Call @work once for every item from 0 to @n_items - 1, in several threads (the
+ * caller's is one), and return when all calls have returned.  @worker is below
+ * PARALLEL_MAX_WORKERS and differs between threads that run at the same time, so
+ * @work can use it as an index to buffers of its own.
  */
 typedef void ParallelWork(void *opaque, uint64_t item, unsigned worker);
 void parallel_for(uint64_t n_items, ParallelWork *work, void *opaque);

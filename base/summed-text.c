@@ -94,7 +94,7 @@ static bool read_some(int fd, const char *path, size_t most, GString *text, GErr
     }
 }
 
-/* The last line is right, and cut off. */
+/* Remove the checksum line from @text.  Return false if that line is missing or wrong. */
 static bool take_sum(GString *text)
 {
     g_autoptr(GString) right = NULL;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Small text files of a recording whose last line is a checksum of all before it:
- * "crc32c=89abcdef".  What is read may be damaged, hostile, or no file at all.
+ * Small text files of a recording whose last line is a checksum of all bytes before
+ * it: "crc32c=89abcdef".  A reader trusts nothing: the file may be damaged or
+ * hostile, or not a regular file.  No state: any thread.
  */
 #ifndef BASE_SUMMED_TEXT_H
 #define BASE_SUMMED_TEXT_H
@@ -10,16 +11,25 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Adds the last line, and makes the file @path, which is new.  @sync: it is on disk then. */
+/*
+ * Append the checksum line to @text, and write @text to the file @path, which must not exist.
+ * With @sync, the contents are on disk on return.
+ */
 bool summed_text_create(const char *path, GString *text, bool sync, GError **error);
 
-/* All but the last line, which was right; at most @most bytes, none of them 0. */
+/*
+ * Return the text without its checksum line, to be freed by the caller; NULL and @error if the
+ * checksum is wrong, the file has more than @most bytes, or one of the bytes is 0.
+ */
 GString *summed_text_read(const char *path, size_t most, GError **error);
 
-/* For readers: a file that can be read, and not a pipe that nobody writes to; or -1. */
+/*
+ * Open a regular file for reading.  Return its descriptor, to be closed by the caller; or -1 and
+ * @error.  Does not block on a FIFO that has no writer.
+ */
 int summed_text_open(const char *path, GError **error);
 
-/* What cannot be opened, read or written is a G_FILE_ERROR. */
+/* A file that cannot be opened, read or written is a G_FILE_ERROR instead. */
 #define SUMMED_TEXT_ERROR summed_text_error_quark()
 GQuark summed_text_error_quark(void);
 
@@ -27,7 +37,10 @@ typedef enum SummedTextError {
     SUMMED_TEXT_ERROR_DAMAGED,
 } SummedTextError;
 
-/* Set such an error; false.  @verb: "read"; errno says why it cannot be done. */
+/*
+ * Set @error and return false.  summed_text_fail() sets a G_FILE_ERROR with the reason in errno;
+ * @verb is such as "read".
+ */
 bool summed_text_fail(GError **error, const char *verb, const char *path);
 bool summed_text_damaged(GError **error, const char *path, const char *what);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Which Reprise this is.  Version and patch level come from the build
- * (meson.build, scripts/patch-level); nothing else depends on them, so that a
- * new patch level compiles one small file.
+ * The version of this build.  Version and patch level come from meson.build and
+ * scripts/patch-level.  No other file depends on them, so that a new patch level
+ * recompiles one small file.
  */
 #include "base/version.h"
 #include "patch-level.h"

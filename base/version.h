@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Which Reprise this is; part of every recording.
+ * The version of this build, which every recording states.
  */
 #ifndef BASE_VERSION_H
 #define BASE_VERSION_H

@@ -8,11 +8,11 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-/* What a write returned: may it be tried again with the rest? */
+/* Return true if the rest may be written after a write that returned @written; else set errno. */
 static bool go_on(ssize_t written)
 {
     if (written == 0) {
-        errno = EIO;            /* and again, and again */
+        errno = EIO;            /* a retry would return 0 for ever */
     }
     return written > 0 || (written < 0 && errno == EINTR);
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Writing all of something: a write may be interrupted, or do a part; and until it is on disk.  Any
- * thread.
+ * Complete writes, where write(2) may be interrupted or write only a part; and syncs.  Any thread.
  */
 #ifndef BASE_WRITE_ALL_H
 #define BASE_WRITE_ALL_H
@@ -10,10 +9,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* False, and errno, if it cannot be done; some of it may have been. */
+/* Write all @n bytes.  On failure return false and set errno; a part may have been written. */
 bool write_all(int fd, const void *bytes, size_t n);
 bool write_all_at(int fd, const void *bytes, size_t n, uint64_t offset);
-/* A file or a directory that others have written; the same. */
+/* Sync a file or directory that was written through other descriptors.  Errors as above. */
 bool sync_path(const char *path);
 
 #endif
