@@ -41,7 +41,7 @@ G_STATIC_ASSERT(RECORDER_MAX_VCPUS <= UINT16_MAX);
 G_STATIC_ASSERT(LOG_BLOCK_TARGET + LOG_EVENT_MAX_BYTES +
                 (LOG_EVENT_MAX_FIELDS + 3) * LOG_VARINT_MAX_BYTES <= LOG_BLOCK_MAX);
 
-/* Little endian, @n bytes. */
+/* Store and load @n bytes, little endian. */
 static void put(uint8_t *p, uint64_t value, unsigned n)
 {
     for (unsigned i = 0; i < n; i++) {
@@ -146,7 +146,10 @@ void log_dropped_get(LogDropped *dropped, const uint8_t payload[LOG_DROPPED_BYTE
     dropped->reached = get(payload + 8, 8);
 }
 
-/* The rules of docs/log-format.md for what one header says by itself. */
+/*
+ * Check the rules of docs/log-format.md that concern one header by itself.  Return what is wrong,
+ * or NULL.
+ */
 static const char *check_block_header(const LogBlockHeader *header)
 {
     if (header->flags & ~LOG_BLOCK_FLAGS) {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * The headers in a log file, as structs and as bytes; docs/log-format.md has
- * the tables.  Shared by writer and reader, values without state.
+ * the tables.  Shared by writer and reader.  No state: any thread.
  *
- * Headers have a checksum of their own, so that a reader does not believe a
+ * Headers have a checksum of their own, so that a reader does not trust a
  * damaged size, and can tell a damaged file from one that was cut off.
  */
 #ifndef RECORDING_LOG_BLOCK_H
@@ -38,13 +38,13 @@ typedef struct LogBlockHeader {
     uint32_t payload_crc;       /* of the payload in the file */
 } LogBlockHeader;
 
-/* What a block that stands for dropped ones says. */
+/* The payload of the block that stands for dropped blocks. */
 typedef struct LogDropped {
     uint64_t offset;            /* of the next block in the file */
-    Position reached;           /* steps that were made; of an order log */
+    Position reached;           /* steps that the stream had made by then */
 } LogDropped;
 
-/* The whole block: it stands for all before block @sequence, which starts at @start. */
+/* Encode the block that stands for all blocks before @sequence, which starts at @start. */
 #define LOG_DROPPED_BLOCK_BYTES (LOG_BLOCK_HEADER_BYTES + LOG_DROPPED_BYTES)
 void log_dropped_put(unsigned stream, LogSubstream substream, uint64_t sequence, Position start,
                      const LogDropped *dropped, uint8_t bytes[LOG_DROPPED_BLOCK_BYTES]);
@@ -54,22 +54,25 @@ void log_file_header_put(const LogFileHeader *header, uint8_t bytes[LOG_FILE_HEA
 void log_block_header_put(const LogBlockHeader *header, uint8_t bytes[LOG_BLOCK_HEADER_BYTES]);
 
 /*
- * What is wrong with these bytes by themselves, or NULL and they are in @header.
- * A version other than LOG_VERSION is no error here, but then nothing else is
- * filled in: it may have another layout.
+ * Decode @bytes into @header.  Return NULL, or a static text that says what is
+ * wrong with the bytes by themselves.  A version other than LOG_VERSION is no
+ * error here, but then only the version is set: the rest may have another layout.
  */
 const char *log_file_header_get(LogFileHeader *header,
                                 const uint8_t bytes[LOG_FILE_HEADER_BYTES]);
 const char *log_block_header_get(LogBlockHeader *header,
                                  const uint8_t bytes[LOG_BLOCK_HEADER_BYTES]);
 
-/* DMA, the stream after those of the vCPUs, has an order log alone. */
+/* Return true if there is such a log: DMA, the stream after the vCPUs, has only an order log. */
 static inline bool log_file_exists(unsigned n_vcpus, unsigned stream, LogSubstream substream)
 {
     return stream < n_vcpus || (stream == n_vcpus && substream == LOG_ORDER);
 }
 
-/* The file's name in the directory of the recording: "vcpu-0.order", "dma.order". */
+/*
+ * Return the file's name in the directory of the recording, to be freed by the caller:
+ * "vcpu-0.order", "dma.order".
+ */
 char *log_file_name(unsigned n_vcpus, unsigned stream, LogSubstream substream);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The writing end of a log stream: bytes appended by the stream's own thread.
- * No locks: a stream has one writer.  recording/log-cursor.h is the reading end.
+ * The writing end of a log stream: a growing array of bytes.  No locks: a stream
+ * has one writer at a time.  recording/log-cursor.h is the reading end.
  */
 #ifndef RECORDING_LOG_BUFFER_H
 #define RECORDING_LOG_BUFFER_H

@@ -9,7 +9,7 @@
 
 #include "recording/log-events.h"
 
-/* Addresses, register contents and digests; all else is counted. */
+/* Fields that are printed in hexadecimal: addresses, register contents and digests. */
 static const char *const hex_fields[] = {
     "address", "argument", "context", "entry", "registers", "stores", "value",
 };

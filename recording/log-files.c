@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The files of a recording's logs.  Everything goes through the descriptors that
+ * The files of a recording's logs.  All accesses go through the descriptors that
  * were opened at the start, so that nothing is written to another directory that
- * takes the place of ours.
+ * takes the place of the recording's.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE             /* fallocate() */
@@ -16,10 +16,10 @@
 #include "recording/log-files.h"
 
 typedef struct LogFile {
-    int fd;                     /* -1: none */
+    int fd;                     /* -1: no such log */
     char *name;
     uint64_t size;
-    uint64_t hole_end;          /* 0: it has none */
+    uint64_t hole_end;          /* end of the dropped part; 0: none */
 } LogFile;
 
 struct LogFiles {
@@ -29,7 +29,7 @@ struct LogFiles {
     LogFile file[];             /* stream * LOG_SUBSTREAMS + substream */
 };
 
-/* For people: "cannot write DIR/vcpu-0.order: No space left on device". */
+/* Set @error to "cannot write DIR/vcpu-0.order: No space left on device"; return false. */
 static bool fail_because(LogFiles *files, const LogFile *file, const char *what, int failure,
                          const char *why, GError **error)
 {
@@ -125,7 +125,7 @@ static bool punch(LogFiles *files, const LogFile *file, uint64_t from, uint64_t 
            fail(files, file, "drop the old part of", errno, error);
 }
 
-/* First say where the log goes on, then give the rest back. */
+/* The block that tells where the log continues is written before the hole is punched. */
 bool log_files_drop(LogFiles *files, unsigned stream, LogSubstream substream, uint64_t sequence,
                     Position start, const LogDropped *dropped, uint64_t *freed, GError **error)
 {
@@ -135,7 +135,7 @@ bool log_files_drop(LogFiles *files, unsigned stream, LogSubstream substream, ui
 
     *freed = 0;
     if (dropped->offset <= MAX(rest, file->hole_end)) {
-        return true;            /* it would take more than it gives */
+        return true;            /* there is nothing to free */
     }
     log_dropped_put(stream, substream, sequence, start, dropped, block);
     if (!write_all_at(file->fd, block, sizeof(block), LOG_FILE_HEADER_BYTES)) {
@@ -149,13 +149,16 @@ bool log_files_drop(LogFiles *files, unsigned stream, LogSubstream substream, ui
     return true;
 }
 
-/* Where the file has nothing, that changes nothing. */
+/* A hole behind the end of the file changes nothing. */
 bool log_files_can_drop(LogFiles *files, GError **error)
 {
     return punch(files, &files->file[0], 1 << 30, (1 << 30) + 4096, error);
 }
 
-/* Is it another one by now, or none?  A disk that does not answer is no reason to think so. */
+/*
+ * Return true if the directory's name is that of another directory by now, or of none.  Other
+ * failures of the disk do not count.
+ */
 static bool directory_is_gone(LogFiles *files)
 {
     struct stat ours, named;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What writer (hw/recorder) and reader (replay) of a log must agree on.
- * docs/log-format.md describes the bytes.
+ * What the writer (log-writer.c, log-output.c) and the reader (log-reader.c) of
+ * a log must agree on.  docs/log-format.md describes the bytes.
  */
 #ifndef RECORDING_LOG_FORMAT_H
 #define RECORDING_LOG_FORMAT_H
@@ -36,18 +36,18 @@
 /* Flags of a block. */
 #define LOG_BLOCK_LZ4               1   /* the payload is compressed */
 #define LOG_BLOCK_LAST              2   /* the log was ended properly after this */
-#define LOG_BLOCK_DROPPED           4   /* stands for blocks that were dropped; the first one only */
+#define LOG_BLOCK_DROPPED           4   /* stands for dropped blocks; only the first has it */
 #define LOG_BLOCK_FLAGS             (LOG_BLOCK_LZ4 | LOG_BLOCK_LAST | LOG_BLOCK_DROPPED)
-/* Its payload: where the next block is, and how many steps were made before. */
+/* The payload of such a block: the offset of the next block, and the steps made before it. */
 #define LOG_DROPPED_BYTES           16
 
-/* A block is closed when its events have this many bytes: for lz4's sake. */
+/* A block is closed when its events have this many bytes, enough for lz4 to compress well. */
 #define LOG_BLOCK_TARGET            (64 * 1024)
 /* The longest "bytes" of one event. */
 #define LOG_EVENT_MAX_BYTES         (8 * 1024 * 1024)
 /* No block is larger before compression.  Bounds what readers allocate. */
 #define LOG_BLOCK_MAX               (16 * 1024 * 1024)
-/* Kind and difference of positions. */
+/* The shortest event: its kind and its difference of positions, a byte each. */
 #define LOG_EVENT_MIN_SIZE          2
 
 #endif

@@ -2,9 +2,10 @@
 /*
  * The thread that compresses, checksums and writes the blocks of all logs.
  *
- * One lock protects the queue and the first error; it is held for moments, never
- * over compression or I/O.  Files belong to the thread from log_output_start()
- * until it is joined.
+ * One lock protects the queue and the first error.  It is held briefly, never
+ * during compression or I/O.  The files belong to the thread from
+ * log_output_start() until it is joined; other threads may only check them
+ * (log_output_check(), log_output_can_drop()).
  */
 #include <errno.h>
 #include <lz4.h>
@@ -18,7 +19,7 @@
 #include "recording/log-files.h"
 #include "recording/log-output.h"
 
-/* Beyond this, log_output_push() waits for the disk. */
+/* Back-pressure: above this many bytes in flight, log_output_push() waits for the disk. */
 #define MAX_IN_FLIGHT   (32 * 1024 * 1024)
 #define TICK_NS         (200 * 1000 * 1000)
 #define SECOND_NS       (1000 * 1000 * 1000)
@@ -31,16 +32,16 @@ struct LogOutput {
     unsigned tick;              /* atomic */
     bool failed;                /* atomic */
     uint64_t written;           /* atomic: bytes, to all files */
-    uint64_t dropped;           /* atomic: of these, that are no longer there */
+    uint64_t dropped;           /* atomic: of these, bytes that were dropped */
 
     pthread_t thread;
     bool running;
-    uint8_t *scratch;           /* the thread's: a block as it goes to disk */
+    uint8_t *scratch;           /* of the thread: a block as it goes to disk */
     size_t scratch_size;
 
     pthread_mutex_t lock;
-    pthread_cond_t work;        /* the queue has something, or stopping */
-    pthread_cond_t space;       /* in_flight has shrunk, or failed */
+    pthread_cond_t work;        /* signalled when the queue is not empty, or stopping */
+    pthread_cond_t space;       /* signalled when in_flight has shrunk, or failed */
     GQueue queue;
     size_t in_flight;
     bool stopping;
@@ -71,7 +72,7 @@ static size_t block_cost(const LogBlock *block)
         sizeof(*block) + sizeof(*block->events) + block->events->allocated;
 }
 
-/* Takes the error.  Only the first matters: after it nothing is written. */
+/* Take ownership of @error.  Only the first error is kept: nothing is written after it. */
 static void fail(LogOutput *output, GError *error)
 {
     pthread_mutex_lock(&output->lock);
@@ -186,7 +187,7 @@ static void write_block(LogOutput *output, LogBlock *block)
     }
     payload = output->scratch + LOG_BLOCK_HEADER_BYTES;
     if (events->used > 1) {
-        /* Fails, with 0, if it does not get smaller. */
+        /* Returns 0 if the result would not be smaller. */
         stored = LZ4_compress_default((const char *)events->data, (char *)payload,
                                       events->used, events->used - 1);
     }
@@ -314,7 +315,7 @@ bool log_output_start(LogOutput *output, GError **error)
     sigset_t all, before;
     int failure;
 
-    /* Signals are for the threads of the program that we are part of. */
+    /* The thread inherits this mask: signals are for the other threads of the program. */
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     failure = pthread_create(&output->thread, NULL, output_thread, output);
@@ -338,7 +339,7 @@ uint64_t log_output_written(LogOutput *output)
     return __atomic_load_n(&output->written, __ATOMIC_RELAXED);
 }
 
-/* The one first that grows last, or the difference might be less than nothing. */
+/* Bytes are counted as dropped after they are counted as written, so dropped is read first. */
 uint64_t log_output_stored(LogOutput *output)
 {
     uint64_t dropped = __atomic_load_n(&output->dropped, __ATOMIC_ACQUIRE);
@@ -346,7 +347,7 @@ uint64_t log_output_stored(LogOutput *output)
     return __atomic_load_n(&output->written, __ATOMIC_RELAXED) - dropped;
 }
 
-/* Descriptors and names stay the same as long as the files are there. */
+/* Any thread: descriptors and names do not change while @output exists. */
 bool log_output_check(LogOutput *output, GError **error)
 {
     return log_files_check(output->files, error);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The thread that writes the logs of a recording.  For log-writer.c alone.
+ * The log writer thread, which writes the logs of a recording.  For log-writer.c
+ * alone.
  *
- * Blocks are written in the order in which they are pushed, over all files, and
- * none after the first error.  So what is pushed first is never missing while
- * what is pushed later is there, however the recording dies short of a power
- * failure; log-writer.c relies on it.
+ * Blocks are written in the order in which they are pushed, across all files,
+ * and none after the first error.  So if a block is in its file, all blocks that
+ * were pushed before it are in theirs, however the recording ended, except by a
+ * power failure.  log-writer.c relies on this.
  */
 #ifndef RECORDING_LOG_OUTPUT_H
 #define RECORDING_LOG_OUTPUT_H
@@ -19,16 +20,16 @@
 
 typedef struct LogOutput LogOutput;
 
-/* Events on their way to the disk.  The sizes in the header are not set yet. */
+/* An item of the queue: events on their way to disk.  Sizes in the header are not set yet. */
 typedef struct LogBlock {
     LogBlockHeader header;
     LogBuffer *events;
-    /* No block at all, but one of these: */
-    struct LogMark *mark;       /* tell how long the files are */
-    struct LogDrop *drop;       /* forget what is before */
+    /* If one of these is set, the item is a request, without events. */
+    struct LogMark *mark;       /* report the sizes of the files */
+    struct LogDrop *drop;       /* drop old blocks */
 } LogBlock;
 
-/* What each log is to forget. */
+/* The blocks to drop: in each log, those before block @sequence, which starts at @start. */
 typedef struct LogDrop {
     unsigned n_streams;
     struct {
@@ -38,59 +39,61 @@ typedef struct LogDrop {
     } log[];                    /* stream * LOG_SUBSTREAMS + substream */
 } LogDrop;
 
-/* A place in the queue, and what the files were like when the thread came there. */
+/* A place in the queue, and the state of the files when the thread got there. */
 typedef struct LogMark {
     pthread_mutex_t lock;
     pthread_cond_t passed;
     bool is_passed;
-    GError *error;              /* why not all before it was written */
+    GError *error;              /* why not all blocks before it were written; or NULL */
     unsigned n_streams;
     uint64_t size[];            /* stream * LOG_SUBSTREAMS + substream */
 } LogMark;
 
+/* Takes ownership of @events. */
 LogBlock *log_block_new(const LogBlockHeader *header, LogBuffer *events);
 void log_block_free(LogBlock *block);
 
 /*
- * Creates the files with their headers, or nothing.  @tick is called by the
- * thread, without a lock, every time log_output_tick() changes.
+ * Create the files with their headers, or nothing.  The thread calls @tick,
+ * without a lock held, each time log_output_tick() changes.
  */
 LogOutput *log_output_new(const char *directory, unsigned n_vcpus,
                           void (*tick)(void *opaque), void *opaque, GError **error);
 bool log_output_start(LogOutput *output, GError **error);
 
-/* Counts fifths of a second: cheaper than a clock.  Any thread. */
+/* Return a count of fifths of a second, which is cheaper than a clock.  Any thread. */
 unsigned log_output_tick(LogOutput *output);
-/* How many bytes were written so far, and how many are in the files.  Any thread. */
+/* Return how many bytes were written, and how many of them were not dropped.  Any thread. */
 uint64_t log_output_written(LogOutput *output);
 uint64_t log_output_stored(LogOutput *output);
-/* Are the files where they were created?  Any thread. */
+/* Return true if the files are still where they were created.  Any thread. */
 bool log_output_check(LogOutput *output, GError **error);
-/* False once writing has failed.  Any thread. */
+/* Return false once writing has failed.  Any thread. */
 bool log_output_ok(LogOutput *output);
 
 /*
- * Takes all blocks from the queue.  @wait: does not return while too much is on
- * its way to the disk.  Any thread.
+ * Take all blocks from @blocks.  With @wait, do not return while too much is on
+ * its way to disk (back-pressure).  Any thread.
  */
 void log_output_push(LogOutput *output, GQueue *blocks, bool wait);
 
 /*
- * After all that was pushed so far.  log_mark_wait() returns when it is written, or cannot be; any
- * thread, before log_output_free().  Freed with log_mark_free().
+ * Push a mark behind all blocks that were pushed so far.  log_mark_wait() returns true when these
+ * are written; false and @error if they cannot be.  Any thread, before log_output_free().  The
+ * caller frees the mark with log_mark_free(), after log_mark_wait().
  */
 LogMark *log_output_mark(LogOutput *output, unsigned n_streams);
 bool log_mark_wait(LogMark *mark, GError **error);
 void log_mark_free(LogMark *mark);
 
-/* After all that was pushed so far.  Takes @drop. */
+/* Push a request to drop blocks, behind all that was pushed so far.  Takes ownership of @drop. */
 void log_output_drop(LogOutput *output, LogDrop *drop);
-/* Before log_output_start(). */
+/* Return true if the file system can do that.  Any thread, before the logs grow (log-files.h). */
 bool log_output_can_drop(LogOutput *output, GError **error);
 
-/* Ends the thread once all is written, and syncs; sets @error to the first error. */
+/* End the thread when all is written, and sync.  Return false and the first error, if any. */
 bool log_output_finish(LogOutput *output, GError **error);
-/* Without finish: ends the thread, drops what is not written yet. */
+/* Free @output.  Without log_output_finish(), discard what is not written yet. */
 void log_output_free(LogOutput *output);
 
 #endif

@@ -4,9 +4,9 @@
  * checked here.
  *
  * Nothing in the file is trusted.  Checksums catch damage, but a hostile file has
- * right ones, so every size is compared with a limit before memory is allocated,
- * and everything that two places say is compared.  A file that ends early, on the
- * other hand, is what remains of a recording that was killed, and no error.
+ * right ones.  So every size is compared with a limit before memory is allocated,
+ * and facts that are stored twice are compared.  A file that ends early, on the
+ * other hand, is what a killed recorder leaves, and no error.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE             /* F_SETLEASE */
@@ -26,14 +26,14 @@
 
 G_DEFINE_QUARK(log-reader-error-quark, log_reader_error)
 
-/* An open file, which copies of a reader share. */
+/* An open file, shared by the copies of a reader. */
 typedef struct LogFile {
     int fd;
     char *path;
 } LogFile;
 
 struct LogReader {
-    LogFile *file;              /* counted references */
+    LogFile *file;              /* reference-counted */
     uint64_t at;                /* the next byte to be read */
     unsigned n_vcpus;
     unsigned stream;
@@ -43,22 +43,22 @@ struct LogReader {
     uint64_t offset;            /* of the next block in the file */
     uint64_t n_blocks;          /* read so far */
     LogBlockHeader block;       /* the current one */
-    uint64_t block_offset;      /* of it in the file */
-    uint8_t *stored;            /* its payload, as in the file */
-    uint8_t *raw;               /* its events */
-    LogCursor cursor;           /* in raw */
+    uint64_t block_offset;      /* of the current block in the file */
+    uint8_t *stored;            /* payload of the current block, as in the file */
+    uint8_t *raw;               /* events of the current block, if they were compressed */
+    LogCursor cursor;           /* in raw, or in stored */
     uint32_t events_left;       /* in the current block */
     Position position;          /* of the last event */
-    uint64_t waited[RECORDER_MAX_VCPUS + 1];    /* as in log-writer.c */
+    uint64_t waited[RECORDER_MAX_VCPUS + 1];    /* steps of the block's last WAIT per stream */
 
     LogTotals totals;
     bool ended;
-    bool dropped;               /* the first blocks were */
-    Position reached;           /* before those that are left */
-    GError *error;              /* the log is bad, and stays so */
+    bool dropped;               /* the first blocks were dropped */
+    Position reached;           /* steps that the stream had made before the blocks that are left */
+    GError *error;              /* why the log is bad; then all further reads fail */
 };
 
-/* One line: which file, which byte, what is wrong. */
+/* Set the reader's error, one line: which file, which byte, what is wrong. */
 static LogReaderResult G_GNUC_PRINTF(3, 4)
 bad(LogReader *reader, uint64_t offset, const char *format, ...)
 {
@@ -73,13 +73,13 @@ bad(LogReader *reader, uint64_t offset, const char *format, ...)
     return LOG_READER_BAD;
 }
 
-/* The same for an event inside the block; @at counts uncompressed bytes. */
+/* The same for an event of the current block; @at counts uncompressed bytes. */
 #define bad_event(reader, at, format, ...)                                      \
     bad(reader, (reader)->block_offset,                                         \
         "in the block that begins here, byte %zu of its events: " format,       \
         (size_t)(at), ##__VA_ARGS__)
 
-/* Reads until @n bytes are there or the file ends; -1 and the error is set. */
+/* Read @n bytes, or fewer if the file ends.  Return their number, or -1 and set the error. */
 static ssize_t read_file(LogReader *reader, void *buffer, size_t n)
 {
     size_t done = 0;
@@ -111,7 +111,7 @@ static LogReaderResult end(LogReader *reader, bool cut_off)
     return LOG_READER_END;
 }
 
-/* What the header says must fit this file and the block before. */
+/* Compare the header with the file and with the block before.  Return what is wrong, or NULL. */
 static const char *check_place(const LogReader *reader)
 {
     const LogBlockHeader *block = &reader->block;
@@ -128,7 +128,7 @@ static const char *check_place(const LogReader *reader)
     return NULL;
 }
 
-/* From payload to events. */
+/* Check and decompress the payload of the current block. */
 static LogReaderResult unpack_block(LogReader *reader)
 {
     const LogBlockHeader *block = &reader->block;
@@ -171,7 +171,7 @@ static LogReaderResult next_block(LogReader *reader)
                         : bad(reader, reader->offset, "the log goes on after its end");
     }
     if ((size_t)got < sizeof(bytes)) {
-        /* What remains of a block, and nothing else. */
+        /* Only the start of a truncated block may be there. */
         if (memcmp(bytes, LOG_BLOCK_MAGIC, MIN((size_t)got, strlen(LOG_BLOCK_MAGIC))) != 0) {
             return bad(reader, reader->offset, "no block begins here");
         }
@@ -202,7 +202,7 @@ static LogReaderResult next_block(LogReader *reader)
     return unpack_block(reader);
 }
 
-/* The fields after kind and position; what is wrong, or NULL. */
+/* Decode the fields after kind and position.  Return what is wrong, or NULL. */
 static const char *decode_fields(LogReader *reader, LogEvent *event)
 {
     const LogEventInfo *info = &reader->table[event->kind];
@@ -259,7 +259,7 @@ static LogReaderResult decode_event(LogReader *reader, LogEvent *event)
     if (!wrong) {
         reader->position = event->position;
         reader->events_left--;
-        /* Now, and not later, so that a block that lies is not believed. */
+        /* Checked before the last event is returned, so that no caller gets past a wrong block. */
         if (log_cursor_at_end(cursor) ? reader->events_left > 0 : reader->events_left == 0) {
             wrong = "the block has another number of events than its header says";
         } else if (reader->events_left == 0 && reader->position != reader->block.end) {
@@ -322,7 +322,7 @@ const LogTotals *log_reader_totals(const LogReader *reader)
     return &reader->totals;
 }
 
-/* Opens a log whose number of vCPUs and place are not known yet. */
+/* Open the file and decode its header, which the caller compares with what is expected. */
 static bool open_file(LogReader *reader, LogFileHeader *header)
 {
     uint8_t bytes[LOG_FILE_HEADER_BYTES];
@@ -330,7 +330,7 @@ static bool open_file(LogReader *reader, LogFileHeader *header)
     const char *wrong;
     ssize_t got;
 
-    /* Not blocking, in case that it is a pipe. */
+    /* Do not block on a FIFO. */
     reader->file->fd = open(reader->file->path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     if (reader->file->fd < 0 || fstat(reader->file->fd, &status) < 0) {
         int failure = errno;
@@ -393,7 +393,7 @@ static bool seek(LogReader *reader, uint64_t offset)
     return true;
 }
 
-/* If the first block says so, go to the one after. */
+/* If the first block stands for dropped blocks, seek to the block after them. */
 static bool skip_dropped(LogReader *reader)
 {
     uint8_t bytes[LOG_DROPPED_BLOCK_BYTES];
@@ -407,7 +407,7 @@ static bool skip_dropped(LogReader *reader)
     }
     if ((size_t)got < sizeof(bytes) || log_block_header_get(&header, bytes) ||
         !(header.flags & LOG_BLOCK_DROPPED)) {
-        return seek(reader, LOG_FILE_HEADER_BYTES);     /* as any other, good or bad */
+        return seek(reader, LOG_FILE_HEADER_BYTES);     /* next_block() reads it, good or bad */
     }
     if (header.stream != reader->stream || header.substream != reader->substream ||
         crc32c(0, payload, LOG_DROPPED_BYTES) != header.payload_crc) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Reads the logs of a recording, which may be cut off, damaged or hostile.
- * A reader of one log belongs to one thread.
+ * A reader reads one log and belongs to one thread at a time.
  */
 #ifndef RECORDING_LOG_READER_H
 #define RECORDING_LOG_READER_H
@@ -23,18 +23,18 @@ typedef struct LogEvent {
     size_t n_bytes;
 } LogEvent;
 
-/* Streams as in log-writer.h. */
+/* Open a log.  Streams are numbered as in log-writer.h.  Return NULL and @error on failure. */
 LogReader *log_reader_open(const char *directory, unsigned n_vcpus, unsigned stream,
                            LogSubstream substream, GError **error);
-/* The same from a place on; if no block begins there, the first read says so. */
+/* The same from @place on.  If no block begins there, the first log_reader_next() fails. */
 LogReader *log_reader_open_at(const char *directory, unsigned n_vcpus, unsigned stream,
                               LogSubstream substream, const LogPlace *place, GError **error);
 /*
- * Another one that stands at the same place, on the same file.  @last: a copy of the event that was
- * read last, if it is still of interest; its bytes are those of the new reader then.
+ * Return a copy of @reader, at the same place of the same open file.  @last is the caller's copy of
+ * the event that was read last; its bytes are redirected to those of the new reader.
  */
 LogReader *log_reader_copy(const LogReader *reader, LogEvent *last);
-/* How much memory it takes. */
+/* Return the memory that @reader takes, in bytes. */
 size_t log_reader_size(const LogReader *reader);
 void log_reader_free(LogReader *reader);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(LogReader, log_reader_free)
@@ -45,31 +45,36 @@ typedef enum LogReaderResult {
     LOG_READER_BAD,         /* @error says what and where */
 } LogReaderResult;
 
+/* Read the next event.  After LOG_READER_END or LOG_READER_BAD the result stays the same. */
 LogReaderResult log_reader_next(LogReader *reader, LogEvent *event, GError **error);
 
 /*
- * After LOG_READER_END: was the log not ended by log_writer_finish()?  Then the
- * last event read may not have been the last at its position.
+ * After LOG_READER_END, return true if the log was not ended by
+ * log_writer_finish().  Then the last event read may not have been the last at its
+ * position.
  */
 bool log_reader_cut_off(const LogReader *reader);
 
-/* Were the first blocks dropped?  Then *@reached is how many steps had been made before. */
+/*
+ * Return true if the first blocks were dropped.  *@reached is how many steps the stream had made
+ * before the blocks that are left; 0 if none were dropped.
+ */
 bool log_reader_dropped(const LogReader *reader, Position *reached);
 
-/* "DIRECTORY/vcpu-0.order" */
+/* Return the path of the log, "DIRECTORY/vcpu-0.order"; it belongs to @reader. */
 const char *log_reader_path(const LogReader *reader);
 
-/* Where the block of the last event begins in the file. */
+/* Return the offset of the last event's block in the file. */
 uint64_t log_reader_block(const LogReader *reader);
-/* Have all events of that block been read? */
+/* Return true if all events of that block have been read. */
 bool log_reader_at_block_end(const LogReader *reader);
 
-/* What was read so far. */
+/* Totals of what was read so far. */
 typedef struct LogTotals {
     uint64_t stored_bytes;      /* in the file, headers included */
-    uint64_t good_bytes;        /* the same, of blocks whose events are all good */
+    uint64_t good_bytes;        /* offset behind the last block whose events are all good */
     uint64_t raw_bytes;         /* of events, before compression */
-    uint64_t account_bytes[LOG_ACCOUNTS];   /* the same, apart */
+    uint64_t account_bytes[LOG_ACCOUNTS];   /* the same, by account */
     uint64_t events;
     Position last;              /* of the last event */
     bool cut_off;               /* as log_reader_cut_off() */
@@ -77,23 +82,24 @@ typedef struct LogTotals {
 
 const LogTotals *log_reader_totals(const LogReader *reader);
 
-/* Reads a whole log for its totals. */
+/* Read a whole log for its totals.  Return false and @error if the log is bad. */
 bool log_totals_read(const char *directory, unsigned n_vcpus, unsigned stream,
                      LogSubstream substream, LogTotals *totals, GError **error);
 
 /*
- * A recorder has its logs open for writing, and then nobody gets a lease; where there are no
- * leases, or for the file of another user, one has to know.
+ * Return true if a process, such as a recorder, has the file open for writing: the kernel refuses a
+ * read lease then.  Return false also where the file system has no leases, and for the file of
+ * another user: there it is up to the caller to know.
  */
 bool log_file_being_written(int fd);
 bool log_reader_being_written(const LogReader *reader);
 
-/* How many vCPUs the logs in @directory are of, by vCPU 0's; 0 and @error if there are none. */
+/* Return the number of vCPUs by the log of vCPU 0 in @directory; 0 and @error on failure. */
 unsigned log_directory_n_vcpus(const char *directory, GError **error);
 
-/* For people: "dma-write at 17: address=0x40001000 bytes=64". */
+/* Return "dma-write at 17: address=0x40001000 bytes=64", to be freed by the caller. */
 char *log_event_format(const LogEvent *event);
-/* The fields alone: "address=0x40001000 bytes=64", or "". */
+/* Return the fields alone, "address=0x40001000 bytes=64" or "", to be freed by the caller. */
 char *log_event_format_fields(const LogEvent *event);
 
 /* A file that cannot be opened or read is a G_FILE_ERROR instead. */
@@ -101,7 +107,7 @@ char *log_event_format_fields(const LogEvent *event);
 GQuark log_reader_error_quark(void);
 
 typedef enum LogReaderError {
-    LOG_READER_ERROR_VERSION,       /* another version, or a feature we lack */
+    LOG_READER_ERROR_VERSION,       /* another version, or an unknown feature */
     LOG_READER_ERROR_DAMAGED,
 } LogReaderError;
 

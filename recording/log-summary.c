@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Logs for people: an event as text, the totals of a whole log.
+ * Summaries of logs for users: an event as text, the totals of a whole log.
  */
 #include "recording/log-reader.h"
 

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The logs of a recording, from events to blocks; log-output.c takes it from
- * there.  docs/log-format.md, "Events", says how an event becomes bytes.
+ * The logs of a recording, from events to blocks; log-output.c writes the blocks.
+ * docs/log-format.md, "Events", says how an event becomes bytes.
  *
  * Rules:
  *  - log_event() neither blocks nor takes a lock: it is called in the middle of
- *    instructions, with anything held.  A block that is full is closed and kept
- *    until the next boundary.
- *  - An order block is never handed over without all data that was appended
- *    before it, and after them.  So, however the recording ends, the data log
- *    reaches at least as far as the order log: replay need only look at the
- *    order logs to find how far it can go (docs/log-format.md, "Cut off").
+ *    instructions, with any lock held.  A full block is closed and kept until
+ *    the next boundary.
+ *  - An order block is handed over behind all data that was appended before it.
+ *    So, however the recording ends, the data log reaches at least as far as the
+ *    order log: replay need only look at the order logs to find how far it can
+ *    go (docs/log-format.md, "Cut off").
  *  - A block can be decoded by itself: differences start anew in each.
  */
 #include <pthread.h>
@@ -34,12 +34,12 @@ struct LogStream {
     LogWriter *writer;
     unsigned index;
     const LogEventInfo *table;
-    unsigned tick;              /* of the last time that all was handed over */
-    bool resting;               /* written by the owner, under the lock */
-    Position reached;           /* when it went to rest */
+    unsigned tick;              /* log_output_tick() when all was handed over last */
+    bool resting;               /* written by the owner, with rest_lock held */
+    Position reached;           /* position at the last log_stream_rest(); 0: unknown */
     Log log[LOG_SUBSTREAMS];
     uint64_t accounts[LOG_ACCOUNTS];    /* atomic */
-    /* Held by the owner only to start and end a rest; by others during one. */
+    /* The owner takes it to start and end a rest; other threads hold it to use a resting stream. */
     pthread_mutex_t rest_lock;
     unsigned n_streams;
     uint64_t waited[];          /* per stream: steps of the open block's last WAIT */
@@ -79,7 +79,7 @@ static void stream_free(LogStream *stream)
     g_free(stream);
 }
 
-/* Ends the open block and begins the next. */
+/* End the open block and begin the next. */
 static void close_block(LogStream *stream, LogSubstream substream, unsigned flags)
 {
     Log *log = &stream->log[substream];
@@ -109,7 +109,7 @@ static void close_if_any(LogStream *stream, LogSubstream substream)
     }
 }
 
-/* All closed blocks to the output: data first, see the rule above. */
+/* Push all closed blocks to the output, data first (see the rules above). */
 static void hand_over(LogStream *stream, bool wait)
 {
     GQueue blocks = G_QUEUE_INIT;
@@ -136,7 +136,7 @@ static inline const LogEventInfo *event_info(const LogStream *stream, LogEventKi
     return &stream->table[kind];
 }
 
-/* The part that all events share.  Returns the log to which the rest goes. */
+/* Append the part that all events share.  Return the log to which the rest is appended. */
 static inline Log *begin_event(LogStream *stream, LogEventKind kind, Position position)
 {
     LogSubstream substream = stream->table[kind].substream;
@@ -156,7 +156,7 @@ static inline void end_event(LogStream *stream, Log *log, LogEventKind kind, siz
     const LogEventInfo *info = &stream->table[kind];
     uint64_t *account = &stream->accounts[info->account];
 
-    /* Only the owner writes it, so that no atomic addition is needed. */
+    /* Only one thread at a time writes it, so no atomic addition is needed. */
     __atomic_store_n(account, *account + (log->events->used - before), __ATOMIC_RELAXED);
     if (log->events->used >= LOG_BLOCK_TARGET) {
         close_block(stream, info->substream, 0);
@@ -176,7 +176,7 @@ void log_event(LogStream *stream, LogEventKind kind, Position position, ...)
         uint64_t source = va_arg(values, uint64_t);
         uint64_t steps = va_arg(values, uint64_t);
 
-        /* Mostly a little more than the last time: a small difference. */
+        /* The steps are mostly a few more than in the last WAIT, so the difference is short. */
         g_assert(source < stream->n_streams);
         log_put_u64(log->events, source);
         log_put_s64(log->events, steps - stream->waited[source]);
@@ -240,7 +240,7 @@ void log_stream_resume(LogStream *stream)
     pthread_mutex_unlock(&stream->rest_lock);
 }
 
-/* Its owner rests, and the lock is held. */
+/* Append a MARK if the log does not tell the position.  Called at rest, with rest_lock held. */
 static void mark_position(LogStream *stream)
 {
     Log *log = &stream->log[LOG_ORDER];
@@ -253,7 +253,7 @@ static void mark_position(LogStream *stream)
     }
 }
 
-/* Its owner rests, and the lock is held. */
+/* Close and hand over all blocks.  Called at rest, with rest_lock held. */
 static void close_all(LogStream *stream)
 {
     mark_position(stream);
@@ -262,7 +262,7 @@ static void close_all(LogStream *stream)
     hand_over(stream, false);
 }
 
-/* In the output's thread, five times a second. */
+/* Called by the log writer thread, five times a second. */
 static void empty_resting_streams(void *opaque)
 {
     LogWriter *writer = opaque;
@@ -353,7 +353,7 @@ LogWriter *log_writer_new(const char *directory, unsigned n_vcpus, GError **erro
     for (unsigned i = 0; i < writer->n_streams; i++) {
         writer->streams[i] = stream_new(writer, i);
     }
-    /* The thread looks at all streams. */
+    /* The thread uses all streams, so it starts last. */
     if (!log_output_start(writer->output, error)) {
         return NULL;
     }

@@ -35,7 +35,7 @@ char *point_format(const Point *point)
     return g_string_free(text, FALSE);
 }
 
-/* Digits only: strtoull alone would take signs, spaces and overflows. */
+/* Parse digits and advance *@text; strtoull() alone would accept signs, spaces and overflows. */
 static bool parse_u64(const char **text, uint64_t *value)
 {
     guint64 parsed;

@@ -6,8 +6,8 @@
  * position is how many steps a vCPU has ended since recording started.  There
  * is no global clock, so a point in a recording is one position per vCPU.
  *
- * People write points down and come back to them, so a point has one text
- * form, the same in every command and message: `0:1500,1:0,2:73`.
+ * Users write points down and come back to them, so a point has one text form,
+ * the same in every command and message: `0:1500,1:0,2:73`.
  */
 #ifndef RECORDING_POSITION_H
 #define RECORDING_POSITION_H
@@ -26,19 +26,20 @@ typedef struct Point {
     Position at[];
 } Point;
 
-/* The start of a recording: every vCPU at 0. */
+/* Return a point with every vCPU at 0: the start of a recording. */
 Point *point_new(unsigned n_vcpus);
 void point_free(Point *point);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Point, point_free)
 
 /*
- * Text to point and back.  All vCPUs of the recording must be there, once, in
- * order; point_parse() returns NULL and sets @error when they are not.
+ * Convert a point to text, and back.  The caller frees the result.  A text names
+ * all vCPUs of the recording, once each, in order; otherwise point_parse()
+ * returns NULL and sets @error.
  */
 char *point_format(const Point *point);
 Point *point_parse(const char *text, unsigned n_vcpus, GError **error);
 
-/* Does @a lie before @b, or at it, on every vCPU? */
+/* Return true if @a lies before @b, or at @b, on every vCPU. */
 bool point_includes(const Point *b, const Point *a);
 
 #define POINT_ERROR point_error_quark()
