@@ -4,11 +4,11 @@
  * list: names (registers.c, for the tool too) and values (target-arm.c) cannot
  * drift.
  *
- * All that decides what the vCPU does next, except what belongs to the outside
- * (timers, interrupt lines) and lazily kept copies.
+ * The list has all state that decides what the vCPU does next, except state of
+ * the outside (timers, interrupt lines) and copies that are updated lazily.
  *
- * X(name, count, value): '#' in the name stands for the index; @value is of
- * register i of a CPUARMState *env.
+ * X(name, count, value): '#' in the name stands for the index; @value is the
+ * expression for register i of a CPUARMState *env.
  */
 #ifndef RECORDING_ARM_REGISTERS_H
 #define RECORDING_ARM_REGISTERS_H

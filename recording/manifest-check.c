@@ -87,7 +87,7 @@ static bool valid_checkpoints(const Manifest *manifest, GError **error)
     for (unsigned i = 0; i < manifest->checkpoints->len; i++) {
         char *name = manifest->checkpoints->pdata[i];
 
-        /* It becomes part of a path, and must stay below the recording. */
+        /* The name becomes part of a path, which must stay below the recording. */
         if (!*name || *name == '.' || strstr(name, "..") || !all_of(name, "._-") ||
             strlen(name) > NAME_MAX_BYTES) {
             g_autofree char *value = manifest_quote(name);
@@ -169,7 +169,7 @@ bool manifest_check_replayable(const Manifest *manifest, GError **error)
                     manifest->reprise_version, LOG_VERSION);
         return false;
     }
-    /* Patches decide what an event means, also when the format stays. */
+    /* Patches decide what an event means, even if the format stays the same. */
     if (!g_str_equal(manifest->patch_level, reprise_patch_level())) {
         g_set_error(error, MANIFEST_ERROR, MANIFEST_ERROR_VERSION,
                     "the recording was made with QEMU patches %s, this build has %s: "

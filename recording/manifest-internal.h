@@ -34,37 +34,37 @@ static inline char **text_of(const Manifest *manifest, const TextKey *key)
     return (char **)((uintptr_t)manifest + key->offset);
 }
 
-/* NULL is "": a caller that has nothing to say leaves a field alone. */
+/* Return "" for NULL, which stays in a field that the caller has not set. */
 static inline const char *text_or_empty(const char *text)
 {
     return text ? text : "";
 }
 
 /*
- * Is the manifest sound?  Loading ends with it, since a recording may come from
- * anybody; saving begins with it, so that nothing is saved that could not be
- * loaded.
+ * Return true if the manifest is sound, else false and @error.  Loading ends with
+ * this check, since a recording may come from anywhere.  Saving begins with it, so
+ * that nothing is saved that could not be loaded.
  */
 bool manifest_valid(const Manifest *manifest, GError **error);
 
 /*
- * Its last line, over all bytes before that line.  Digits are 0-9a-f, so that
- * no bit of the line can be changed unnoticed either.
+ * The last line, a checksum of all bytes before that line.  Digits are 0-9a-f, so
+ * that no bit of the line itself can be changed unnoticed either.
  */
 #define MANIFEST_SUM_KEY    "crc32c="
 #define MANIFEST_SUM_DIGITS 8
 #define MANIFEST_SUM_LINE   (sizeof(MANIFEST_SUM_KEY) - 1 + MANIFEST_SUM_DIGITS + 1)
-/* Manifests of earlier versions have none. */
+/* Manifests of earlier log versions have no such line. */
 #define MANIFEST_SUM_SINCE  3
 
-/* Sets @error to "bad manifest: ..." and returns false. */
+/* Set @error to "bad manifest: ..." and return false. */
 G_GNUC_PRINTF(2, 3)
 bool manifest_invalid(GError **error, const char *format, ...);
 
-/* A value of the file, fit for one line of a message. */
+/* Return @text shortened, escaped and quoted for a message, to be freed by the caller. */
 char *manifest_quote(const char *text);
 
-/* Sets @error to "cannot VERB PATH: ..." from errno, and returns false. */
+/* Set @error to "cannot VERB PATH: ..." from errno, and return false. */
 bool manifest_io_error(GError **error, const char *verb, const char *path);
 
 #endif

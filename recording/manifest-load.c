@@ -3,8 +3,8 @@
  * Loading the manifest of a recording (docs/log-format.md, "Manifest"), which
  * may be damaged or hostile.
  *
- * Unknown keys and sections are ignored: that is how compatible things are
- * added.  When a reader must understand an addition, a key in [required] says so.
+ * Unknown keys and sections are ignored, so that compatible ones can be added.
+ * When a reader must understand an addition, a key in [required] says so.
  */
 #include "recording/manifest-internal.h"
 
@@ -75,13 +75,13 @@ static Sum check_sum(const GString *text)
     return g_str_equal(line, right) ? SUM_RIGHT : SUM_WRONG;
 }
 
-/* The bytes of the manifest, as a key file. */
+/* Read the manifest as a key file, and check its last line. */
 static GKeyFile *read_keys(const char *directory, Sum *sum, GError **error)
 {
     g_autofree char *path = g_build_filename(directory, MANIFEST_FILE, NULL);
     g_autoptr(GString) text = g_string_new(NULL);
     g_autoptr(GKeyFile) keys = g_key_file_new();
-    /* Not to hang when somebody left a FIFO there. */
+    /* Do not hang if the path is a FIFO. */
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     bool ok;
 
@@ -99,14 +99,14 @@ static GKeyFile *read_keys(const char *directory, Sum *sum, GError **error)
     if (!ok) {
         return NULL;
     }
-    /* Before all else: no other message about a damaged file would be true. */
+    /* The checksum comes first: any other message about a damaged file would mislead. */
     *sum = check_sum(text);
     if (*sum == SUM_WRONG) {
         g_set_error(error, MANIFEST_ERROR, MANIFEST_ERROR_INVALID,
                     "%s: wrong checksum: it is damaged, or was changed by hand", path);
         return NULL;
     }
-    /* glib's own message would quote whatever is in the file. */
+    /* The message of glib would quote arbitrary bytes of the file. */
     if (!g_utf8_validate(text->str, text->len, NULL) ||
         !g_key_file_load_from_data(keys, text->str, text->len, G_KEY_FILE_NONE, NULL)) {
         foreign(error, path, "not sections of KEY=VALUE lines");
@@ -157,7 +157,7 @@ static bool get_number(GKeyFile *keys, const char *group, const char *key, uint6
     return true;
 }
 
-/* One number per vCPU. */
+/* Get one number per vCPU. */
 static bool get_numbers(GKeyFile *keys, const char *group, const char *key, unsigned base,
                         uint64_t *values, unsigned n, GError **error)
 {
@@ -198,7 +198,7 @@ static bool get_bool(GKeyFile *keys, const char *group, const char *key, bool *v
     return true;
 }
 
-/* Is all that the recording needs known here? */
+/* Return true if this build knows the log version and all required features. */
 static bool understood(GKeyFile *keys, uint64_t log_version, GError **error)
 {
     g_auto(GStrv) features = g_key_file_get_keys(keys, "required", NULL, NULL);
@@ -233,7 +233,7 @@ static Point *get_point(GKeyFile *keys, const char *key, unsigned n_vcpus, GErro
 
 static bool has_point(GKeyFile *keys, const char *key, const Manifest *manifest)
 {
-    /* Without vCPUs there is no point; manifest_valid() refuses that. */
+    /* A machine without vCPUs has no points; manifest_valid() refuses it later. */
     return g_key_file_has_key(keys, "end", key, NULL) && manifest->n_vcpus > 0;
 }
 
@@ -273,7 +273,7 @@ static Manifest *from_keys(GKeyFile *keys, Sum sum, GError **error)
     g_auto(GStrv) checkpoints = NULL;
     uint64_t log_version, n_vcpus, start_time;
 
-    /* The version first: all else may have another meaning in a later one. */
+    /* The version comes first: all other keys may have another meaning in a later version. */
     if (!get_number(keys, "reprise", "log-version", UINT_MAX, &log_version, error) ||
         !understood(keys, log_version, error)) {
         return NULL;

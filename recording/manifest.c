@@ -76,7 +76,7 @@ bool manifest_io_error(GError **error, const char *verb, const char *path)
     return false;
 }
 
-/* One number per vCPU. */
+/* Set @key to one number per vCPU. */
 static void set_numbers(GKeyFile *keys, const char *key, bool hex,
                         const uint64_t *values, unsigned n)
 {
@@ -93,7 +93,7 @@ static void set_numbers(GKeyFile *keys, const char *key, bool hex,
     g_key_file_set_string(keys, "end", key, text->str);
 }
 
-/* Takes @text, and adds the last line. */
+/* Take ownership of @text.  Return it with the checksum section, to be freed by the caller. */
 static char *add_sum(char *text, size_t *length)
 {
     g_autofree char *taken = text;
@@ -145,7 +145,7 @@ static char *manifest_format(const Manifest *manifest, size_t *length)
     return add_sum(g_key_file_to_data(keys, NULL, NULL), length);
 }
 
-/* A rename is there after a crash only when its directory was synced. */
+/* Rename, and sync the directory: otherwise a crash may undo the rename. */
 static bool replace(int directory_fd, const char *from, const char *to)
 {
     return renameat(directory_fd, from, directory_fd, to) == 0 && fsync(directory_fd) == 0;

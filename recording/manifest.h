@@ -4,8 +4,9 @@
  * the checkpoints it is all that replay needs.  docs/log-format.md, "Manifest",
  * lists the keys.
  *
- * It is saved twice: when recording starts (complete is false and there is no
- * end: what a killed recorder leaves behind), and when it ends.
+ * It is saved when recording starts, with each checkpoint, and when recording
+ * ends.  Until then complete is false and there is no end: that is what a killed
+ * recorder leaves behind.
  */
 #ifndef RECORDING_MANIFEST_H
 #define RECORDING_MANIFEST_H
@@ -16,15 +17,15 @@
 
 #include "recording/position.h"
 
-/* Strings belong to the manifest (g_strdup() what is put there), NULL is "". */
+/* The manifest owns its strings: store copies (g_strdup()).  NULL stands for "". */
 typedef struct Manifest {
-    /* Who recorded; manifest_new() fills in the first three. */
+    /* The build that recorded; manifest_new() fills in the first three. */
     unsigned log_version;
     char *reprise_version;
     char *patch_level;
     char *qemu_version;
 
-    /* The machine, in the words of QEMU's command line. */
+    /* The machine, as on QEMU's command line. */
     char *arch;                 /* "aarch64" */
     char *machine;              /* "virt-10.0" */
     char *machine_options;      /* "gic-version=2,its=off", or "" */
@@ -39,18 +40,18 @@ typedef struct Manifest {
     char *start;                /* MANIFEST_START_... */
     int64_t start_time;         /* seconds since 1970; informational */
 
-    /* The end; without meaning unless @end is set. */
+    /* The end.  The fields from @seconds on have no meaning unless @end is set. */
     bool complete;
     char *end_reason;           /* "stopped", "guest-shutdown", ... */
-    Point *end;                 /* NULL: unknown, the recording was cut off */
-    Point *cut;                 /* replay no further; NULL: as far as the logs go */
+    Point *end;                 /* NULL: unknown (recording, killed, or repaired) */
+    Point *cut;                 /* replay goes no further; NULL: as far as the logs go */
     double seconds;
     uint64_t *register_digests; /* one per vCPU */
     char *ram_digest;           /* recording/ram-digest.h */
     uint64_t *instructions;     /* one per vCPU */
     uint64_t arcs;
 
-    /* Names of directories below the recording's, oldest first; of char *. */
+    /* Directories of the checkpoints, below the recording's, oldest first; of char *. */
     GPtrArray *checkpoints;
 } Manifest;
 
@@ -58,14 +59,14 @@ typedef struct Manifest {
 #define MANIFEST_START_POWER_ON "power-on"
 #define MANIFEST_START_RUNNING  "running"
 
-/* Bounds of what a reader believes. */
+/* Limits of what a reader accepts. */
 #define MANIFEST_MAX_BYTES       (1 << 20)
 #define MANIFEST_MAX_RAM         (UINT64_C(1) << 44)
 #define MANIFEST_MAX_CHECKPOINTS 10000
 
 /*
- * A recording made by this build of a machine with @n_vcpus, at its start.
- * All per-vCPU arrays are there, zeroed; @end is NULL.
+ * Return the manifest of a recording that this build starts, of a machine with
+ * @n_vcpus.  Per-vCPU arrays are allocated and zeroed; @end is NULL.
  */
 Manifest *manifest_new(unsigned n_vcpus);
 void manifest_free(Manifest *manifest);
@@ -73,21 +74,22 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(Manifest, manifest_free)
 
 void manifest_add_checkpoint(Manifest *manifest, const char *name);
 
-/*
- * Writes DIR/manifest.  A crash leaves the former manifest or the new one.
- */
+/* Write DIR/manifest, and sync it.  A crash leaves the former manifest or the new one. */
 bool manifest_save(const Manifest *manifest, const char *directory, GError **error);
-/* The same in a directory that is open, wherever it is by now; @directory is its name for people. */
+/*
+ * The same in the directory that is open as @directory_fd, even if it was renamed.  @directory is
+ * its name for messages.
+ */
 bool manifest_save_at(const Manifest *manifest, int directory_fd, const char *directory,
                       GError **error);
 
 /*
- * Reads DIR/manifest and trusts nothing in it.  A manifest that was loaded is
+ * Read DIR/manifest, and trust nothing in it.  A manifest that was loaded is
  * sound, but may be of another build; see manifest_check_replayable().
  */
 Manifest *manifest_load(const char *directory, GError **error);
 
-/* Can this very build replay it?  Same log version, same patches to QEMU. */
+/* Return true if this build can replay it: the log version and the patches to QEMU are the same. */
 bool manifest_check_replayable(const Manifest *manifest, GError **error);
 
 #define MANIFEST_ERROR manifest_error_quark()

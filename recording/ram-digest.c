@@ -3,11 +3,12 @@
  * A digest of a guest's RAM; docs/log-format.md, "RAM digest", defines it.
  *
  * A page is hashed by NH (Black and others, "UMAC: Fast and Secure Message
- * Authentication", CRYPTO '99): one multiplication per 16 bytes and no chain of
- * dependences, so it runs as fast as memory is read; for random keys, two
- * different pages collide with a chance of at most 2^-64.  Pages are summed, each mixed
- * with its number, so that threads may take them in any order; a zero page adds
- * nothing, and memory that was never touched costs next to nothing.
+ * Authentication", CRYPTO '99).  NH takes one multiplication per 16 bytes and has
+ * no chain of dependences, so it runs as fast as memory is read.  For random keys,
+ * two different pages collide with a chance of at most 2^-64.  The hashes of pages
+ * are summed, each mixed with the page's number, so that threads may take pages in
+ * any order.  A zero page adds nothing, and memory that was never touched costs
+ * next to nothing.
  */
 #include "recording/ram-digest.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A digest of a guest's RAM: of names, sizes and contents of its blocks, and
- * nothing else: neither of the order in which they are added, nor of how they
+ * A digest of a guest's RAM.  It depends on the names, sizes and contents of the
+ * RAM blocks, but neither on the order in which they are added, nor on how they
  * are stored.  Recording and replay compare it at the end.  docs/log-format.md,
  * "RAM digest", defines the function.
  *
@@ -23,13 +23,14 @@ typedef struct RamDigest {
 void ram_digest_init(RamDigest *digest);
 
 /*
- * @size is a multiple of 4096, @host is aligned to 8.  Uses a second thread
- * for speed; memory does not change meanwhile, and is not touched where it was not.
+ * Add a block.  @size is a multiple of 4096, @host is aligned to 8.  Several
+ * threads work on it (parallel.h).  Memory must not change meanwhile.  Pages are
+ * only read, so untouched memory stays untouched.
  */
 void ram_digest_add_block(RamDigest *digest, const char *name,
                           const uint8_t *host, uint64_t size);
 
-/* RAM_DIGEST_DIGITS hexadecimal digits; g_free() it. */
+/* Return RAM_DIGEST_DIGITS hexadecimal digits, to be freed by the caller. */
 char *ram_digest_format(const RamDigest *digest);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Registers in logs and in words; docs/log-format.md, "Registers", describes the
+ * Registers in logs and as text; docs/log-format.md, "Registers", describes the
  * bytes.
  */
 #include <inttypes.h>
@@ -10,7 +10,7 @@
 #include "recording/log-cursor.h"
 #include "recording/registers.h"
 
-/* So many are shown; what comes after the first ones follows from them. */
+/* The most differences that are shown: further ones mostly follow from the first. */
 #define MOST_SHOWN 8
 
 static const struct {
@@ -37,7 +37,7 @@ char *register_name(unsigned index)
     g_assert_not_reached();
 }
 
-/* Order matters, every bit counts. */
+/* The digest depends on every bit, and on the order of the registers. */
 uint64_t registers_digest(const Registers *registers)
 {
     uint64_t digest = 0;

@@ -3,8 +3,9 @@
  * The registers of a vCPU as numbers that have names: how they are logged,
  * compared and shown.  Values without locks; no QEMU.
  *
- * In a log, registers are differences to those logged before (most do not
- * change), so a log is read from its start.
+ * In a log, registers are differences to those logged before, since most do not
+ * change.  So a log is read from its start, or from a checkpoint, whose position
+ * has the registers that were logged last (checkpoint-position.h).
  */
 #ifndef RECORDING_REGISTERS_H
 #define RECORDING_REGISTERS_H
@@ -21,27 +22,27 @@
 enum { REGISTERS_COUNT = 0 ARM_REGISTERS(X) };
 #undef X
 
-/* All zero is what a log starts from. */
+/* A log starts from registers that are all zero. */
 typedef struct Registers {
     uint64_t value[REGISTERS_COUNT];
 } Registers;
 
-/* "x0", "pc", "elr_el1"; to be freed. */
+/* Return the name, "x0", "pc" or "elr_el1", to be freed by the caller. */
 char *register_name(unsigned index);
 
 uint64_t registers_digest(const Registers *registers);
 bool registers_equal(const Registers *a, const Registers *b);
 
-/* Appends a REGISTERS event, and makes @logged what it was told. */
+/* Append a REGISTERS event with the changes from @logged to @now, and set @logged to @now. */
 void registers_log(LogStream *stream, Position position, Registers *logged,
                    const Registers *now);
 
-/* Brings @logged up to date with such an event; what is wrong with it, or NULL. */
+/* Apply such an event to @logged.  Return what is wrong with the event, or NULL. */
 const char *registers_apply(Registers *logged, const void *bytes, size_t n_bytes);
 
 /*
- * One line of those that differ: "x3 expected 0x5, seen 0x6; pc expected ...",
- * no more than a few; NULL if none does.
+ * Return one line with the first few registers that differ, to be freed by the
+ * caller: "x3 expected 0x5, seen 0x6; pc expected ..."; NULL if none differs.
  */
 char *registers_difference(const Registers *expected, const Registers *seen);
 

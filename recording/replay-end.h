@@ -13,17 +13,21 @@
 #include "recording/position.h"
 
 /*
- * Positions of all streams, or CUT_NONE (cut.h), to be freed: of the moment *@until (total-order.h),
- * or of what can be replayed of a recording that is not complete.  NULL without an error: nobody
- * stops before its end.  @place is where replay begins; NULL: at the start.
+ * Return the position where each stream stops, or CUT_NONE (cut.h), to be freed by the caller.
+ * These are the positions at the moment *@until (total-order.h), or else the largest cut of a
+ * recording that is not complete.  Return NULL without an error if no stream stops before its end.
+ * @place is where replay begins; NULL: at the start.
  *
- * First, all logs are checked: a byte that is wrong would look like a divergence, or a wait like a
- * hang.
+ * All logs are verified first: replay would report a damaged byte as a divergence, and hang on an
+ * impossible wait.
  */
 Position *replay_end_find(const char *directory, const Manifest *manifest,
                           const CheckpointPosition *place, const uint64_t *until, GError **error);
 
-/* The best checkpoint to begin at: the last one before *@until, or the first if that is NULL. */
+/*
+ * Return the number of the best checkpoint to begin at: the last that is not after *@until, or the
+ * first if @until is NULL.
+ */
 unsigned replay_end_checkpoint(const char *directory, const Manifest *manifest,
                                const uint64_t *until);
 
