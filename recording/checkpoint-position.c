@@ -11,7 +11,7 @@
 #include "recording/log-block.h"
 
 #define TITLE "reprise place 1"
-/* Registers are the most of it, 16 digits and a space each. */
+/* Most of the file is registers, of up to 16 digits and a space each. */
 #define MOST_BYTES (1 << 24)
 
 static LogPlaces *places_new(unsigned n_streams)
@@ -90,7 +90,7 @@ bool checkpoint_position_save(const CheckpointPosition *place, const char *path,
 
 /* --- reading ---------------------------------------------------------------- */
 
-/* The next line, without its end; NULL if there is none. */
+/* Return the next line without its newline, and advance *@rest; NULL if there is none. */
 static char *take_line(char **rest)
 {
     char *line = *rest;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Where in a recording a checkpoint lies: what replay must know, beside memory and registers, to
- * begin there.  docs/log-format.md, "CheckpointPosition", describes the file.
+ * The position of a checkpoint in a recording: what replay must know, besides memory and registers,
+ * to begin there.  docs/log-format.md, "Checkpoint position", describes the file.
  */
 #ifndef RECORDING_CHECKPOINT_POSITION_H
 #define RECORDING_CHECKPOINT_POSITION_H
@@ -17,8 +17,8 @@ typedef struct CheckpointPosition {
     unsigned n_vcpus;
     Point *point;
     uint64_t dma_steps;
-    uint64_t *stores;           /* of each vCPU: digest of its device stores */
-    Registers *logged;          /* of each: those that were logged last */
+    uint64_t *stores;           /* per vCPU: digest of its device stores */
+    Registers *logged;          /* per vCPU: the registers that were logged last */
     LogPlaces *logs;
 } CheckpointPosition;
 
@@ -26,14 +26,18 @@ CheckpointPosition *checkpoint_position_new(unsigned n_vcpus);
 void checkpoint_position_free(CheckpointPosition *place);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(CheckpointPosition, checkpoint_position_free)
 
-/* Writes the file @path, which is new, and syncs it: the checkpoint is valid then. */
+/*
+ * Write the file @path, which must not exist, and sync it.  The manifest names the checkpoint only
+ * afterwards.
+ */
 bool checkpoint_position_save(const CheckpointPosition *place, const char *path, GError **error);
-/* Trusts nothing in it; errors as in summed-text.h. */
+/* Read such a file, and trust nothing in it.  Return NULL and an error as in summed-text.h. */
 CheckpointPosition *checkpoint_position_load(const char *path, unsigned n_vcpus, GError **error);
 
 /*
- * Of the checkpoint @name of a recording.  The first one may have none: it lies at the start, and
- * *@place is NULL; unless that was dropped.
+ * Get the position of the checkpoint @name of @recording, to be freed by the caller.  The first
+ * checkpoint lies at the start of the recording and has no such file: then return true, and *@place
+ * is NULL.  It has one if the start was dropped.
  */
 bool checkpoint_position_find(const char *recording, const char *name, bool is_first,
                               unsigned n_vcpus, CheckpointPosition **place, GError **error);

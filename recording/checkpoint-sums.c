@@ -2,8 +2,8 @@
 /*
  * The file `sums` of a checkpoint; docs/log-format.md, "Checkpoints".
  *
- * It may be damaged or hostile: it is short, names no file outside of its
- * directory, and has one form, so that the smallest change is noticed.
+ * The file may be damaged or hostile.  A valid one is short, names no file
+ * outside of its directory, and has only one form, so that any change is noticed.
  */
 #include "recording/checkpoint-sums.h"
 
@@ -139,7 +139,7 @@ bool checkpoint_sums_check(const char *directory, GError **error)
             return false;
         }
     }
-    /* Those that are made while recording have no devices. */
+    /* Checkpoints that are made while recording have no devices. */
     state = g_build_filename(directory, CHECKPOINT_DEVICES, NULL);
     return (cpus && (devices || !g_file_test(state, G_FILE_TEST_EXISTS))) ||
            summed_text_damaged(error, path,
@@ -155,7 +155,7 @@ bool checkpoint_sync(const char *directory, GError **error)
     for (size_t i = 0; i < G_N_ELEMENTS(files); i++) {
         g_autofree char *path = g_build_filename(directory, files[i], NULL);
 
-        /* Those that are made while recording have no devices. */
+        /* Checkpoints that are made while recording have no devices. */
         if (!sync_path(path) &&
             (errno != ENOENT || !g_str_equal(files[i], CHECKPOINT_DEVICES))) {
             return summed_text_fail(error, "write", path);

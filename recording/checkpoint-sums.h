@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Checksums of the files of a checkpoint that have none themselves: QEMU writes
- * registers and devices, and would load some damaged ones without a word.
- * docs/log-format.md, "Checkpoints", describes the file.  And what is done with all files of one.
+ * Checksums of those files of a checkpoint that contain none: QEMU writes registers
+ * and devices, and would load some damaged files without an error.
+ * docs/log-format.md, "Checkpoints", describes the file.  Also the functions that
+ * sync and remove all files of a checkpoint.
  */
 #ifndef RECORDING_CHECKPOINT_SUMS_H
 #define RECORDING_CHECKPOINT_SUMS_H
@@ -14,18 +15,24 @@
 #define CHECKPOINT_DEVICES  "devices"
 #define CHECKPOINT_SUMS     "sums"
 
-/* Removes a checkpoint with all its files, as far as they are there. */
+/* Remove a checkpoint with all its files, as far as they exist. */
 void checkpoint_remove(const char *directory);
 
-/* Waits until its files are on disk, and their names; RAM and place sync themselves. */
+/*
+ * Sync the files of a checkpoint, and the directory with their names.  The RAM image and the
+ * position were synced when they were written.
+ */
 bool checkpoint_sync(const char *directory, GError **error);
 
-/* Sums of the files @names of @directory, which end with NULL; the file must not be there yet. */
+/*
+ * Write the checksums of the files @names (ended by NULL) of @directory to its file of checksums,
+ * which must not exist.
+ */
 bool checkpoint_sums_save(const char *directory, const char *const *names, GError **error);
 
 /*
- * Are all files as they were?  Registers must be among them, and devices, if there are any.
- * Errors as in base/summed-text.h.
+ * Return true if all files have their recorded checksums.  The registers must be among them, and
+ * the devices, if that file exists.  Errors as in base/summed-text.h.
  */
 bool checkpoint_sums_check(const char *directory, GError **error);
 

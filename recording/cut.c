@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The largest cut of a recording that is closed under its arcs.
+ * Finds the largest cut of a recording that is closed under its arcs.
  *
- * Cuts only ever move back: start with what each log has; as long as a stream
- * waits for a step that is not there, cut it where it waits.  What is left at the
- * fixpoint is closed, and nothing was cut without need, so it is the largest.
+ * Each stream is first cut at the end of its log.  A stream that waits for a step
+ * behind another stream's cut is cut where it waits, until nothing changes.  The
+ * fixpoint is closed, and no stream was cut without need, so it is the largest
+ * closed cut.
  *
- * Of the arcs between two streams, those that ask for no more than an earlier
- * one are implied and not kept.  So both ends grow, and the first that is not
- * satisfied is found by bisection.
+ * Of the arcs between two streams, an arc that demands no more steps than an
+ * earlier arc is implied, and not kept.  So positions and steps both grow, and the
+ * first arc that is not satisfied is found by bisection.
  */
 #include "recording/cut.h"
 
@@ -64,7 +65,7 @@ void arcs_add(Arcs *arcs, unsigned stream, Position position, unsigned source, u
     }
 }
 
-/* Where @stream first waits for more than @limit steps of @source. */
+/* Return where @stream first waits for more than @limit steps of @source; or CUT_NONE. */
 static Position first_beyond(const Arcs *arcs, unsigned stream, unsigned source, uint64_t limit)
 {
     const GArray *array = *between(arcs, stream, source);

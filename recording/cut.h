@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * How far a recording can be replayed whose logs were cut off at different
- * places: the largest cut that is closed under its arcs.
+ * Finds how far a recording can be replayed whose logs were cut off at different
+ * places: the largest cut that is closed under its arcs, so that no step before
+ * the cut waits for a step behind it.
  *
- * At the cut of a stream, nothing that the log says for this position is done.
+ * Replay stops a stream at its cut, before it applies the events at that position.
  */
 #ifndef RECORDING_CUT_H
 #define RECORDING_CUT_H
@@ -13,7 +14,7 @@
 
 #include "recording/position.h"
 
-/* The stream goes on to its end. */
+/* The stream is not cut: it goes on to its end. */
 #define CUT_NONE UINT64_MAX
 
 typedef struct Arcs Arcs;
@@ -23,24 +24,25 @@ void arcs_free(Arcs *arcs);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Arcs, arcs_free)
 
 /*
- * @stream waits at @position until @source has ended @steps steps.  Positions of
- * a stream never go back.
+ * Add an arc: @stream waits at @position until @source has ended @steps steps.
+ * Arcs of a stream are added in the order of their positions.
  */
 void arcs_add(Arcs *arcs, unsigned stream, Position position, unsigned source, uint64_t steps);
 
 /*
- * @reached: how many steps of each stream are in its log; @whole: the log was
- * not cut off there.  @cut gets one position per stream, or CUT_NONE.
+ * Find the largest closed cut.  @reached: how many steps of each stream are in its
+ * log; @whole: the log was not cut off there.  @cut gets one position per stream,
+ * or CUT_NONE.
  */
 void arcs_find_cut(const Arcs *arcs, const Position *reached, const bool *whole, Position *cut);
 
 /*
- * The cut of a recording, one position per stream, to be freed; NULL and @error if
- * a log is bad, or somebody writes to it.  @limit: no vCPU goes further than this,
- * whatever its log says; or NULL.
+ * Return the cut of a recording, one position per stream or CUT_NONE, to be freed by
+ * the caller; NULL and @error if a log is bad, or is being written.  @limit, unless
+ * NULL: no vCPU goes further than this, whatever its log says.
  */
 Position *cut_find(const char *directory, unsigned n_vcpus, const Point *limit, GError **error);
-/* Applies @limit to what is then given to arcs_find_cut(). */
+/* Apply @limit, unless NULL, to the arguments of arcs_find_cut(). */
 void cut_limit(const Point *limit, Position *reached, bool *whole);
 
 #endif

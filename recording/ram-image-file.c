@@ -109,7 +109,7 @@ static bool read_header(RamImageFile *file, GError **error)
     return true;
 }
 
-/* The next block of the table, which has *@left bytes at *@next. */
+/* Take the next block of the table, which has *@left bytes at *@next.  Return false if invalid. */
 static bool take_block(const RamImageFile *file, RamImageTableBlock *block,
                        const uint8_t **next, size_t *left)
 {
@@ -168,7 +168,7 @@ RamImageFile *ram_image_file_open(const char *path, GError **error)
     g_autoptr(RamImageFile) file = g_new0(RamImageFile, 1);
 
     file->path = g_strdup(path);
-    /* Not to hang when somebody left a FIFO there. */
+    /* Do not hang if the path is a FIFO. */
     file->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (!read_header(file, error) || !read_table(file, error)) {
         return NULL;

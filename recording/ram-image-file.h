@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A RAM image as opened for reading: its header and its table of blocks,
- * checked.  Inside of replay/ram-image-*.c.
+ * A RAM image opened for reading: its header and its table of blocks, checked.
+ * For recording/ram-image-*.c alone.
  */
 #ifndef RECORDING_RAM_IMAGE_FILE_H
 #define RECORDING_RAM_IMAGE_FILE_H
@@ -29,11 +29,11 @@ RamImageFile *ram_image_file_open(const char *path, GError **error);
 void ram_image_file_free(RamImageFile *file);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(RamImageFile, ram_image_file_free)
 
-/* All @n bytes at @offset.  Any thread may call it. */
+/* Read all @n bytes at @offset.  Any thread. */
 bool ram_image_file_read(const RamImageFile *file, void *bytes, size_t n, uint64_t offset,
                          GError **error);
 
-/* Sets @error to "PATH: ..." and returns false. */
+/* Set @error to "PATH: ..." and return false. */
 G_GNUC_PRINTF(4, 5)
 bool ram_image_file_fail(const RamImageFile *file, GError **error, RamImageError code,
                          const char *format, ...);

@@ -37,11 +37,11 @@ typedef struct RamImageHeader {
     uint32_t page_size;
     uint32_t chunk_size;
     uint32_t table_crc;
-    uint32_t crc;               /* of all before */
+    uint32_t crc;               /* of all fields before */
 } RamImageHeader;
 G_STATIC_ASSERT(sizeof(RamImageHeader) == 64);
 
-/* Followed by the name, without a 0. */
+/* Followed by the name, without a terminating 0. */
 typedef struct RamImageTableEntry {
     uint64_t size;
     uint32_t name_length;
@@ -58,7 +58,7 @@ typedef struct RamImageChunk {
     uint32_t block;
     uint64_t number;            /* of the chunk in its block */
     uint64_t pages;             /* bit i: page i of the chunk is stored */
-    uint32_t stored;            /* all pages' size: not compressed */
+    uint32_t stored;            /* if this is the size of the pages: not compressed */
     uint32_t reserved;
 } RamImageChunk;
 G_STATIC_ASSERT(sizeof(RamImageChunk) == 32);
@@ -68,7 +68,7 @@ static inline uint64_t ram_image_chunks(uint64_t block_size)
     return block_size / RAM_IMAGE_CHUNK + (block_size % RAM_IMAGE_CHUNK != 0);
 }
 
-/* How many pages chunk @number of a block has: less than all in the last one. */
+/* Return the number of pages of chunk @number; the last chunk of a block may have fewer. */
 static inline unsigned ram_image_chunk_pages(uint64_t block_size, uint64_t number)
 {
     uint64_t left = block_size - number * RAM_IMAGE_CHUNK;
@@ -76,7 +76,7 @@ static inline unsigned ram_image_chunk_pages(uint64_t block_size, uint64_t numbe
     return MIN(left, RAM_IMAGE_CHUNK) / RAM_IMAGE_PAGE;
 }
 
-/* Are the pages of a bitmap, which is not 0, one run without gaps? */
+/* Return true if the pages of a bitmap, which is not 0, are one run without gaps. */
 static inline bool ram_image_one_run(uint64_t pages)
 {
     uint64_t run = pages >> __builtin_ctzll(pages);
@@ -84,7 +84,7 @@ static inline bool ram_image_one_run(uint64_t pages)
     return (run & (run + 1)) == 0;
 }
 
-/* Names end up in messages, and in a file that other tools may show. */
+/* Return true if @name is printable: it appears in messages, and other tools may show the file. */
 static inline bool ram_image_name_ok(const char *name)
 {
     size_t length = strlen(name);

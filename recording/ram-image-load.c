@@ -5,8 +5,8 @@
  * length is checked against what is left, every chunk has one place in one
  * block, and no two threads ever write the same memory.
  *
- * Chunks are taken one after the other under a lock, which only covers reading
- * a chunk's header; threads read, check and unpack the data in parallel.
+ * Chunks are claimed one after the other with a lock held, which covers only the
+ * chunk's header.  Threads read, check and unpack the data in parallel.
  */
 #include <lz4.h>
 #include <pthread.h>
@@ -18,9 +18,9 @@
 
 typedef struct Block {
     uint64_t size;
-    uint8_t *host;              /* NULL: nobody wants it, it is only checked */
+    uint8_t *host;              /* NULL: the block is only checked */
     bool zeroed;
-    uint8_t *seen;              /* one bit per chunk: is in the file */
+    uint8_t *seen;              /* one bit per chunk: the chunk is in the file */
 } Block;
 
 typedef struct Scratch {
@@ -32,7 +32,7 @@ typedef struct Loader {
     RamImageFile *file;
     Block *blocks;
     Scratch *scratch[PARALLEL_MAX_WORKERS];
-    pthread_mutex_t lock;       /* protects all below, and seen */
+    pthread_mutex_t lock;       /* protects all fields below, and Block.seen */
     uint64_t next_offset;
     GError *error;              /* the first */
 } Loader;
@@ -101,7 +101,10 @@ static void clear_page(uint8_t *page)
     }
 }
 
-/* Take the next chunk of the file: its header, and where its data is. */
+/*
+ * Claim the next chunk of the file: get its header, and the offset of its data.  Called with
+ * loader->lock held.
+ */
 static bool claim_chunk(Loader *loader, RamImageChunk *raw, uint64_t *data_offset,
                         GError **error)
 {
@@ -209,7 +212,7 @@ static void load_chunk(void *opaque, G_GNUC_UNUSED uint64_t item, unsigned worke
     }
 }
 
-/* A chunk that is not in the file is zero. */
+/* Zero a chunk that is not in the file. */
 static void clear_chunk(void *opaque, uint64_t number, G_GNUC_UNUSED unsigned worker)
 {
     const Block *block = opaque;
@@ -253,7 +256,7 @@ bool ram_image_check(const char *path, uint64_t size, GError **error)
     return load_chunks(loader, error);
 }
 
-/* @later: the blocks hold what the images before say. */
+/* Load an image.  @later: the blocks hold the contents of earlier images. */
 static bool load(const char *path, bool later, RamImageBlockFn *lookup, void *opaque,
                  GError **error)
 {

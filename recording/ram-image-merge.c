@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * One whole RAM image from an old one and the changes since: an earlier checkpoint can go then.
- * Takes as much memory as the guest has, for a moment.
+ * Merges a whole RAM image and later changes into one whole image, so that earlier checkpoints can
+ * be removed.  Takes as much memory as the guest has, for a short time.
  */
 #include "recording/ram-image.h"
 
@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <sys/mman.h>
 
-/* Main memory is one block. */
+/* The guest's main memory, which is one block. */
 typedef struct Memory {
     char *name;                 /* NULL: none yet */
     uint64_t size;

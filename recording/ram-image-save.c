@@ -2,11 +2,11 @@
 /*
  * Saves a guest's RAM; docs/log-format.md, "RAM image", describes the bytes.
  *
- * The guest stands still meanwhile, so this must be quick.  A thread takes a
+ * The guest is stopped meanwhile, so this must be quick.  A thread takes a
  * chunk, gathers the pages that are not zero, compresses them and writes them
- * at a place of the file that it claims by one atomic addition: chunks lie
+ * at a place of the file that it claims by one atomic addition.  So chunks lie
  * there in any order, and no thread waits for another.  The header is written
- * last, when all else is on disk: without it the file is none.
+ * last, when all else is on disk: without a header the file is not valid.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -20,7 +20,7 @@
 #include "base/zero-page.h"
 #include "recording/ram-image-format.h"
 
-/* What a thread needs for a chunk of its own. */
+/* The buffers of a worker thread, for one chunk. */
 typedef struct Scratch {
     uint64_t lz4_state[LZ4_STREAM_MINSIZE / sizeof(uint64_t)];
     uint8_t pages[RAM_IMAGE_CHUNK];
@@ -33,12 +33,12 @@ typedef struct Scratch {
 struct RamImageWriter {
     char *path;
     int fd;
-    bool closed;                /* successfully: the file stays */
-    bool changes;               /* no whole image */
+    bool closed;                /* successfully: the file is kept */
+    bool changes;               /* an image of changes, not a whole one */
     GPtrArray *names;
     GByteArray *table;
     Scratch *scratch[PARALLEL_MAX_WORKERS];
-    /* Shared by the threads of a block; atomic. */
+    /* Shared by the worker threads; atomic. */
     uint64_t next_offset;
     uint64_t n_chunks;
     int failed;                 /* errno of the first failure */
@@ -98,7 +98,7 @@ void ram_image_writer_free(RamImageWriter *writer)
     g_free(writer);
 }
 
-/* 0, or the errno. */
+/* Return 0, or the errno. */
 static int write_at(int fd, const void *bytes, size_t n, uint64_t offset)
 {
     return write_all_at(fd, bytes, n, offset) ? 0 : errno;
@@ -122,7 +122,10 @@ static void write_chunk(RamImageWriter *writer, Scratch *scratch, size_t length)
     }
 }
 
-/* Of a whole image, those that are not zero; of changes, also those that became zero. */
+/*
+ * Return the pages of a chunk to store: in a whole image those that are not zero, in an image of
+ * changes also those that became zero.
+ */
 static uint64_t pages_to_save(const Block *block, uint64_t number)
 {
     const uint8_t *host = block->host + number * RAM_IMAGE_CHUNK;
@@ -176,7 +179,7 @@ static void save_chunk(void *opaque, uint64_t number, unsigned worker)
         source = scratch->pages;
     }
 
-    /* Less than @raw bytes, or it is not worth it. */
+    /* Returns 0 if the result would not be smaller than @raw. */
     stored = LZ4_compress_fast_extState(scratch->lz4_state, (const char *)source,
                                         (char *)scratch->record.data, raw, raw - 1, 1);
     if (stored <= 0) {
