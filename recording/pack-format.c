@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Offsets and sizes, as POSIX has them. */
+/* Offsets and sizes, as in POSIX. */
 enum {
     NAME = 0,
     MODE = 100,
@@ -22,7 +22,7 @@ enum {
     CHECKSUM_BYTES = 8,
 };
 
-/* What fits in 11 octal digits; larger ones are binary, as GNU tar has them. */
+/* The largest number of 11 octal digits; larger numbers are binary, as in GNU tar. */
 #define OCTAL_MAX ((UINT64_C(1) << 33) - 1)
 
 static void put_number(uint8_t *p, uint64_t value)
@@ -66,7 +66,7 @@ void pack_header_put(const PackMember *member, uint8_t bytes[PACK_BLOCK])
     put_number(bytes + TIME, member->time);
     bytes[TYPE] = '0';
     memcpy(bytes + MAGIC, "ustar\00000", 8);
-    /* It counts as spaces in itself. */
+    /* In the sum, the checksum field counts as spaces. */
     memset(bytes + CHECKSUM, ' ', CHECKSUM_BYTES);
     for (unsigned i = 0; i < PACK_BLOCK; i++) {
         sum += bytes[i];

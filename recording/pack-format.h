@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A packed recording: a tar archive (ustar, POSIX.1-1988), so that anybody can look
- * inside, but of one form only: a header is a function of name, size and time.
- * docs/log-format.md, "Packed recordings", describes it.
+ * A packed recording: a tar archive (ustar, POSIX.1-1988), so that common tools can
+ * read it, but of one form only: a header is a function of name, size and time.
+ * docs/log-format.md, "Packed recordings", describes the archive.
  */
 #ifndef RECORDING_PACK_FORMAT_H
 #define RECORDING_PACK_FORMAT_H
@@ -17,10 +17,10 @@
 /* The last member: a checksum of all bytes before its header. */
 #define PACK_SUM_NAME       "recording.crc32c"
 #define PACK_SUM_BYTES      9       /* 8 digits and a newline */
-/* Of a member, the top included. */
+/* Of a member, PACK_TOP included. */
 #define PACK_MAX_NAME       100u
 #define PACK_MAX_MEMBERS    100000u
-/* Zeros at the end. */
+/* Zeros at the end of the archive. */
 #define PACK_END_BYTES      (2 * PACK_BLOCK)
 
 typedef struct PackMember {
@@ -30,16 +30,16 @@ typedef struct PackMember {
 } PackMember;
 
 void pack_header_put(const PackMember *member, uint8_t bytes[PACK_BLOCK]);
-/* False if the bytes are not what pack_header_put() makes of @member. */
+/* Decode a header.  Return false if pack_header_put() would not encode @member as @bytes. */
 bool pack_header_get(PackMember *member, const uint8_t bytes[PACK_BLOCK]);
 
 /*
- * "manifest" or "checkpoint-0/ram": one or two parts of letters, digits and ._-, none of
- * which begins with a dot.
+ * Return true for names such as "manifest" or "checkpoint-0/ram": one or two parts of
+ * letters, digits and ._-, none of which begins with a dot.
  */
 bool pack_name_ok(const char *name);
 
-/* Zeros after a member of this size. */
+/* Return the number of zeros after a member of this size. */
 static inline unsigned pack_padding(uint64_t size)
 {
     return -size % PACK_BLOCK;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Packs a recording: every regular file of its directory, and of those in it, as it is.  They
- * are compressed already.
+ * Packs a recording: all regular files of its directory, and of the directories in it.  Files are
+ * stored as they are, since they are compressed already.
  */
 #include "recording/pack.h"
 
@@ -38,7 +38,10 @@ static bool io_error(GError **error, const char *verb, const char *path)
 
 /* --- what is packed --------------------------------------------------------------- */
 
-/* Names below @directory; false if something is there that is not a file. */
+/*
+ * Add the names of all files in @below, which is @directory itself ("") or a directory in it.
+ * Return false and @error if something there cannot be packed.
+ */
 static bool add_names(const char *directory, const char *below, GPtrArray *names, GError **error)
 {
     g_autofree char *path = g_build_filename(directory, below, NULL);
@@ -50,7 +53,7 @@ static bool add_names(const char *directory, const char *below, GPtrArray *names
         g_autofree char *file = g_build_filename(directory, name, NULL);
         struct stat st;
 
-        /* What a repair cut off is no part of it, nor what a killed recorder began to write. */
+        /* Skip what a repair cut off, and the unfinished manifest of a killed recorder. */
         if (g_str_equal(name, REPAIR_CUT_OFF) || g_str_equal(name, MANIFEST_FILE ".new")) {
             continue;
         }
@@ -108,7 +111,7 @@ static bool put_padding(Packer *packer, uint64_t size, GError **error)
     return put(packer, zeros, pack_padding(size), error);
 }
 
-/* Exactly @size bytes: the header has promised them. */
+/* Write exactly @size bytes, as the header says. */
 static bool put_content(Packer *packer, int fd, const char *path, uint64_t size, GError **error)
 {
     g_autofree uint8_t *piece = g_malloc(1 << 20);

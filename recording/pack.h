@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A recording as one file, to be sent to somebody, and back.
+ * Packs a recording into one file, to be sent to another user or host, and unpacks it.
  *
- * What is there already is never touched; what was begun is removed when it fails, or when
- * *@stop becomes true (it may be set by a signal handler).
+ * Existing files are never changed.  On failure, and when *@stop becomes true (a signal
+ * handler may set it), all that was created is removed.
  */
 #ifndef RECORDING_PACK_H
 #define RECORDING_PACK_H
@@ -13,10 +13,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* @bytes: how many the file has. */
+/* Pack the recording @directory into the new file @path.  *@bytes: the size of that file. */
 bool pack_recording(const char *directory, const char *path, volatile sig_atomic_t *stop,
                     uint64_t *bytes, GError **error);
-/* @directory is new.  The file may come from anybody. */
+/* Unpack the file @path, which is not trusted, into @directory, which must not exist. */
 bool unpack_recording(const char *path, const char *directory, volatile sig_atomic_t *stop,
                       GError **error);
 
@@ -26,7 +26,7 @@ GQuark pack_error_quark(void);
 /* Files that cannot be read or written are a G_FILE_ERROR. */
 typedef enum PackError {
     PACK_ERROR_REFUSED,         /* something in the directory cannot be packed */
-    PACK_ERROR_DAMAGED,         /* or no packed recording at all */
+    PACK_ERROR_DAMAGED,         /* the file is damaged, or not a packed recording */
     PACK_ERROR_STOPPED,
 } PackError;
 

@@ -2,16 +2,16 @@
 /*
  * Repairs a recording.  What is lost and what follows from that:
  *
- * - A log is good up to a block; the rest of the file is cut off.
- * - An order log that ends early ends its stream there.
- * - So does a data log, at its last input, since the step that took it may have taken
- *   more.  But a recorder that is killed has always written the data that its order log
- *   needs (docs/log-format.md, "Cut off"); so this only holds if the data log was damaged,
- *   or is shorter than the recorder left it.
- * - Streams that wait for what is lost end where they wait.
+ * - A log is good up to the end of a block; the rest of the file is cut off.
+ * - A stream ends where its order log ends.
+ * - A stream also ends where its data log ends, at the last input, since the step that
+ *   consumed this input may have consumed more.  But a killed recorder has always written
+ *   the data that its order log needs (docs/log-format.md, "Cut off"); so this only holds
+ *   if the data log was damaged, or is shorter than the recorder left it.
+ * - A stream that waits for a lost step ends where it waits.
  *
- * The order in which it is done: what will be cut is copied, then the manifest tells the
- * new end, then files are cut.  At no moment is something lost, or replayed that is not there.
+ * The repair copies what will be cut off, then saves the manifest with the new end, then
+ * truncates the files.  So nothing is lost at any moment, and no replay relies on lost events.
  */
 #include "recording/repair.h"
 
@@ -57,7 +57,10 @@ static bool io_error(GError **error, const char *verb, const char *path)
 
 /* --- the plan ------------------------------------------------------------------- */
 
-/* A recorder would go on behind the cut.  A hostile recording may have a link to another one there. */
+/*
+ * Get the size of a log.  Refuse a log that is being written, since its recorder would go on behind
+ * the cut, and a symbolic link, by which a hostile recording may name the file of another one.
+ */
 static bool look_at_file(const char *path, uint64_t *size, GError **error)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
@@ -79,14 +82,14 @@ static bool look_at_file(const char *path, uint64_t *size, GError **error)
     return ok;
 }
 
-/* What is left of a message when the path at its start is known. */
+/* Return @message without @path at its start. */
 static const char *without_path(const char *message, const char *path)
 {
     return g_str_has_prefix(message, path) && g_str_has_prefix(message + strlen(path), ": ")
            ? message + strlen(path) + 2 : message;
 }
 
-/* Looks at one log, and plans to cut it if need be. */
+/* Verify one log, and plan to truncate it if need be.  *@bad: events are lost. */
 static bool plan_log(RepairPlan *plan, const char *directory, const Manifest *manifest,
                      unsigned stream, LogSubstream substream, VerifiedLog *log, bool *bad,
                      GError **error)
@@ -121,7 +124,7 @@ static bool plan_log(RepairPlan *plan, const char *directory, const Manifest *ma
     return true;
 }
 
-/* @limit gets how far each stream can go by its own logs. */
+/* Plan for all logs.  @limit gets how far each stream can go by its own logs, or CUT_NONE. */
 static bool plan_logs(RepairPlan *plan, const char *directory, const Manifest *manifest,
                       Position *limit, GError **error)
 {
@@ -141,7 +144,7 @@ static bool plan_logs(RepairPlan *plan, const char *directory, const Manifest *m
             return false;
         }
         plan->needed |= bad;
-        /* Data is written first. */
+        /* If the order log is cut off, too, the data log reaches further: it is written first. */
         if (bad || (data.cut_off && limit[stream] == CUT_NONE)) {
             limit[stream] = MIN(limit[stream], data.reached);
         }
@@ -152,7 +155,7 @@ static bool plan_logs(RepairPlan *plan, const char *directory, const Manifest *m
     return true;
 }
 
-/* Is it sound, and does what is left of the logs reach it? */
+/* Return true if the checkpoint is sound, and what is left of the logs reaches it. */
 static bool can_keep(const RepairPlan *plan, const char *directory, const Manifest *manifest,
                      unsigned number, GError **error)
 {
@@ -171,7 +174,7 @@ static bool can_keep(const RepairPlan *plan, const char *directory, const Manife
     return true;
 }
 
-/* A checkpoint needs those before it. */
+/* Keep checkpoints up to the first that is bad: a checkpoint needs all before it. */
 static bool plan_checkpoints(RepairPlan *plan, const char *directory, const Manifest *manifest,
                              GError **error)
 {
@@ -199,7 +202,7 @@ static bool same_point(const Point *a, const Point *b)
     return point_includes(a, b) && point_includes(b, a);
 }
 
-/* Is there anything to tell that the manifest does not say? */
+/* Return true if the manifest does not tell the cut of the plan. */
 static bool manifest_is_old(const RepairPlan *plan, const Manifest *manifest)
 {
     return manifest->complete ? !same_point(plan->cut, manifest->end)
@@ -238,7 +241,7 @@ RepairPlan *repair_plan(const char *directory, const Manifest *manifest, GError 
     return g_steal_pointer(&plan);
 }
 
-/* --- doing it ------------------------------------------------------------------- */
+/* --- executing the plan --------------------------------------------------------- */
 
 static bool copy_bytes(int from, const char *from_path, int to, const char *to_path, uint64_t n,
                        GError **error)
@@ -263,7 +266,10 @@ static bool copy_bytes(int from, const char *from_path, int to, const char *to_p
     return true;
 }
 
-/* A new file: whatever was kept before stays. */
+/*
+ * Create a new file in the directory of parts that were cut off; files of earlier repairs are kept.
+ * Return its descriptor, and its *@path to be freed by the caller; or -1 and @error.
+ */
 static int create_new(const char *directory, const char *name, char **path, GError **error)
 {
     for (unsigned i = 1; ; i++) {
@@ -283,7 +289,7 @@ static int create_new(const char *directory, const char *name, char **path, GErr
     }
 }
 
-/* @name from @offset on, as @kept_name. */
+/* Copy @n bytes of the file @name from @offset on to @kept_name, where cut-off parts are kept. */
 static bool keep(const char *directory, const char *name, uint64_t offset, uint64_t n,
                  const char *kept_name, GError **error)
 {

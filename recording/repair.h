@@ -2,8 +2,8 @@
 /*
  * Cuts a recording that is damaged, or was never finished, to what can be replayed.
  *
- * First a plan, which changes nothing; then it is done, and what is cut off is kept
- * beside the recording.  When it is interrupted, it can be done again.
+ * repair_plan() changes nothing.  repair_do() executes the plan, and keeps what it cuts
+ * off in a directory of the recording.  An interrupted repair can be repeated.
  */
 #ifndef RECORDING_REPAIR_H
 #define RECORDING_REPAIR_H
@@ -15,32 +15,32 @@
 #include "recording/manifest.h"
 #include "recording/position.h"
 
-/* A directory in that of the recording. */
+/* The directory, in that of the recording, for parts that were cut off. */
 #define REPAIR_CUT_OFF "cut-off"
 
-/* A file that is to be cut. */
+/* A file that is to be truncated. */
 typedef struct RepairFile {
     char *name;
     uint64_t size;
-    uint64_t kept;              /* bytes */
+    uint64_t kept;              /* bytes that stay */
     char *why;
 } RepairFile;
 
 typedef struct RepairPlan {
     bool needed;
     GPtrArray *files;           /* of RepairFile */
-    unsigned n_checkpoints;     /* that are kept */
-    char *checkpoint_fault;     /* of the first that is not; or NULL */
+    unsigned n_checkpoints;     /* how many are kept, the first ones */
+    char *checkpoint_fault;     /* why the next one is not kept; or NULL */
     char *reason;               /* for the manifest */
-    Point *cut;                 /* it can be replayed up to here */
+    Point *cut;                 /* the recording can be replayed up to here */
 } RepairPlan;
 
-/* NULL and @error if it cannot be repaired. */
+/* Return a plan, to be freed by the caller; NULL and @error if repair is not possible. */
 RepairPlan *repair_plan(const char *directory, const Manifest *manifest, GError **error);
 void repair_plan_free(RepairPlan *plan);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(RepairPlan, repair_plan_free)
 
-/* Changes @manifest, too. */
+/* Execute @plan.  Updates @manifest as well, and saves it. */
 bool repair_do(const char *directory, Manifest *manifest, const RepairPlan *plan,
                GError **error);
 
@@ -49,7 +49,7 @@ GQuark repair_error_quark(void);
 
 typedef enum RepairError {
     REPAIR_ERROR_HOPELESS,      /* nothing is left to be replayed */
-    REPAIR_ERROR_BUSY,          /* it is being recorded */
+    REPAIR_ERROR_BUSY,          /* a recorder is writing to it */
 } RepairError;
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * See total-order.h.  The vCPU that is furthest behind goes on for a while.  If it must wait for a
- * step that was not made, whoever makes that goes on first: as a stack of goals, in which nobody is
- * twice, or they would wait in a circle.
+ * See total-order.h.  The vCPU that is furthest behind has the next turn.  If it must wait for a
+ * step that was not made yet, the stream that makes this step goes first.  So goals form a stack.
+ * No stream is on the stack twice: otherwise the waits would form a cycle.
  */
 #include "recording/total-order.h"
 
@@ -10,17 +10,17 @@
 #include "recording/log-reader.h"
 #include "recording/checkpoint-position.h"
 
-/* How many steps the busiest vCPU makes before another one has its turn, if nobody must wait. */
+/* How many steps the busiest vCPU makes in one turn. */
 #define PACE 20000
 
 typedef struct Stream {
     LogReader *log;
-    LogEvent wait;              /* its next WAIT, unless its log has none any more */
+    LogEvent wait;              /* the next WAIT, if has_wait */
     bool has_wait;
     bool log_ended;
-    Position known;             /* the steps that its log tells of so far */
+    Position known;             /* the steps that the log, as far as it was read, tells of */
     Position reached;
-    Position began, limit;      /* of this interval; it makes no more steps than that */
+    Position began, limit;      /* the stream's first and last position in this interval */
 } Stream;
 
 typedef struct Goal {
@@ -35,9 +35,9 @@ struct TotalOrder {
     unsigned checkpoint;        /* where this interval began */
     uint64_t moment;
     uint64_t n_turns;           /* in this interval, of each vCPU */
-    Position *cut;              /* of a recording that is not complete */
+    Position *cut;              /* of a recording that is not complete; or NULL */
     unsigned n_goals;
-    Goal *goal;                 /* the last one first; no stream has two */
+    Goal *goal;                 /* a stack; no stream has two */
     Stream stream[];
 };
 
@@ -45,7 +45,7 @@ G_DEFINE_QUARK(total-order-error-quark, total_order_error)
 
 /* --- the logs -------------------------------------------------------------------- */
 
-/* Find its next WAIT. */
+/* Read on to the next WAIT of @stream, or to the end of its log. */
 static bool read_on(Stream *stream, GError **error)
 {
     while (!stream->has_wait && !stream->log_ended) {
@@ -65,7 +65,7 @@ static bool read_on(Stream *stream, GError **error)
     return true;
 }
 
-/* How far it can go without waiting; only DMA's log tells of every step. */
+/* Return how far @stream can go without waiting.  Only the log of DMA tells of every step. */
 static Position free_until(const TotalOrder *order, const Stream *stream)
 {
     bool is_dma = stream == &order->stream[order->n_streams - 1];
@@ -90,7 +90,7 @@ static Position place_of(const CheckpointPosition *place, unsigned stream)
     return !place ? 0 : stream < place->n_vcpus ? place->point->at[stream] : place->dma_steps;
 }
 
-/* After the last checkpoint: to the end, as far as there is one. */
+/* Return where @stream ends; CUT_NONE if the recording does not tell. */
 static Position end_of(const TotalOrder *order, unsigned stream)
 {
     Position end = stream < order->manifest->n_vcpus && order->manifest->end ?
@@ -99,7 +99,7 @@ static Position end_of(const TotalOrder *order, unsigned stream)
     return order->cut ? MIN(order->cut[stream], end) : end;
 }
 
-/* Everybody is where it began. */
+/* Begin the interval after the current checkpoint.  All streams have reached its start. */
 static bool begin_interval(TotalOrder *order, GError **error)
 {
     bool is_last = order->checkpoint + 1 >= order->manifest->checkpoints->len;
@@ -122,9 +122,9 @@ static bool begin_interval(TotalOrder *order, GError **error)
     return true;
 }
 
-/* --- who is next ------------------------------------------------------------------- */
+/* --- choosing the next stream ------------------------------------------------------ */
 
-/* Has @a made a smaller part of its way than @b? */
+/* Return true if @a has made a smaller part of its interval than @b. */
 static bool is_behind(const Stream *a, const Stream *b)
 {
     return (unsigned __int128)(a->reached - a->began) * (b->limit - b->began) <
@@ -136,7 +136,10 @@ static void set_goal(TotalOrder *order, unsigned stream, Position to)
     order->goal[order->n_goals++] = (Goal) { stream, to };
 }
 
-/* DMA nobody waited for comes last.  False: the interval has ended. */
+/*
+ * Set the goal of the next turn.  DMA steps for which no vCPU waited come last.  Return false if
+ * the interval has ended, or with @error.
+ */
 static bool choose(TotalOrder *order, GError **error)
 {
     const Stream *first = NULL;
@@ -163,7 +166,10 @@ static bool choose(TotalOrder *order, GError **error)
     return true;
 }
 
-/* The last goal's stream must wait for another one, if that was not done. */
+/*
+ * Perform the next WAIT of @stream, which has the last goal.  If the awaited step was not made yet,
+ * its stream gets a goal of its own.
+ */
 static bool wait_for(TotalOrder *order, Stream *stream, GError **error)
 {
     unsigned source = stream->wait.value[0];
@@ -223,7 +229,7 @@ bool total_order_next(TotalOrder *order, uint64_t most, Run *run, GError **error
         }
         if (stream->reached >= goal->to ||
             (!stream->has_wait && goal->stream == order->n_streams - 1 && order->n_goals == 1)) {
-            order->n_goals--;           /* or the log of DMA has ended */
+            order->n_goals--;           /* reached, or the log of DMA has ended */
         } else if (!stream->has_wait) {
             g_set_error(&failure, TOTAL_ORDER_ERROR, TOTAL_ORDER_ERROR_NONE,
                         "%s: ends before step %" G_GUINT64_FORMAT ", which is waited for",

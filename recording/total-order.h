@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * One order of all steps of a recording.
+ * One total order of all steps of a recording.
  *
- * What two vCPUs did without passing lines to each other has no order, and replay needs none.
- * People do: "before" must mean the same each time they look.  So this order is a function of the
- * logs alone.  Nobody comes before what it waits for; and from one checkpoint to the next, whose
- * points lie on it, all vCPUs go on at such a pace that they arrive together.
+ * Steps of two vCPUs that passed no lines to each other have no order, and replay needs none.
+ * Users do: "before" must mean the same each time they look.  So this order is a function of the
+ * logs alone.  No step comes before a step that it waits for.  The points of checkpoints lie on the
+ * order.  From one checkpoint to the next, all vCPUs advance at such a pace that they arrive
+ * together.
  *
- * A *moment* is a place in it: how many steps have been made, by all vCPUs and by DMA.
+ * A *moment* is a place in this order: how many steps all vCPUs and DMA together have made.
+ *
+ * No locks: a TotalOrder belongs to one thread at a time.
  */
 #ifndef RECORDING_TOTAL_ORDER_H
 #define RECORDING_TOTAL_ORDER_H
@@ -21,39 +24,43 @@
 
 typedef struct TotalOrder TotalOrder;
 
-/* Steps of one stream that follow each other. */
+/* Consecutive steps of one stream. */
 typedef struct Run {
-    unsigned stream;            /* vCPU, or DMA, which is the last */
+    unsigned stream;            /* a vCPU, or DMA, the last stream */
     Position from, to;
 } Run;
 
-/* From the checkpoint of this number on.  The recording is sound (verify.h). */
+/*
+ * Open the order at the checkpoint of this number.  The recording is sound (verify.h).  @manifest
+ * must outlive the result, which is to be freed by the caller.
+ */
 TotalOrder *total_order_open(const char *directory, const Manifest *manifest, unsigned checkpoint,
                              GError **error);
-/* The last checkpoint that is not after @moment; or the first. */
+/* Return the number of the last checkpoint that is not after @moment; or of the first. */
 unsigned total_order_checkpoint(const char *directory, const Manifest *manifest, uint64_t moment);
-/* From the latest checkpoint that is not after @moment, up to that. */
+/* The same, at @moment: open at the checkpoint before it, and follow the order from there. */
 TotalOrder *total_order_open_at(const char *directory, const Manifest *manifest, uint64_t moment,
                                 GError **error);
-/* Another one that stands at the same place, and the memory that one takes. */
+/* Return a copy at the same place, to be freed by the caller; and the memory that @order takes. */
 TotalOrder *total_order_copy(const TotalOrder *order);
 size_t total_order_size(const TotalOrder *order);
 void total_order_free(TotalOrder *order);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(TotalOrder, total_order_free)
 
-/* The next steps, at most @most; false: there are none, or @error. */
+/* Make the next steps, *@run, at most @most.  Return false at the end, or with @error. */
 bool total_order_next(TotalOrder *order, uint64_t most, Run *run, GError **error);
 
-/* On to a moment; false: that is not ahead, or @error. */
+/* Advance to @moment.  Return false if it lies behind or after the end, or with @error. */
 bool total_order_follow(TotalOrder *order, uint64_t moment, GError **error);
 /*
- * When does @stream, which has made @position steps, make the next one?  That is not behind.  False:
- * never, or @error.  The order goes on to the end of the run with that step, or to the end.
+ * Find the moment at which @stream, having made @position steps, makes its next step.  That step
+ * must not lie behind.  Return false if there is no such step, or with @error.  @order advances to
+ * the end of the run with that step, or to the end.
  */
 bool total_order_find(TotalOrder *order, unsigned stream, Position position, uint64_t *moment,
                       GError **error);
 
-/* Where it is: the moment, and what each stream has done. */
+/* Return the current moment, and how many steps @stream has made. */
 uint64_t total_order_moment(const TotalOrder *order);
 Position total_order_reached(const TotalOrder *order, unsigned stream);
 

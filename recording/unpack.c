@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Unpacks a recording, which may come from anybody: names stay below its directory, nothing
- * is created but plain files and directories, all of them new, and all goes first to
- * a directory with another name; so what has the right one is whole.
+ * Unpacks a recording from an untrusted source.  Names stay below its directory.  Only plain files
+ * and directories are created, all of them new.  They are created in a directory with a temporary
+ * name, which is renamed at the end; so a directory with the right name is complete.
  */
 #include "recording/pack.h"
 
@@ -23,7 +23,7 @@
 typedef struct Unpacker {
     const char *path;           /* of the file */
     const char *directory;
-    char *place;                /* while it is not whole */
+    char *place;                /* temporary directory, until all is unpacked */
     int fd;
     uint64_t offset;
     uint32_t crc;
@@ -46,7 +46,7 @@ static bool damaged(const Unpacker *unpacker, uint64_t offset, const char *what,
     return false;
 }
 
-/* All @n bytes. */
+/* Read all @n bytes, and add them to the checksum. */
 static bool get(Unpacker *unpacker, void *bytes, size_t n, GError **error)
 {
     size_t done = 0;
@@ -149,7 +149,10 @@ static bool unpack_file(Unpacker *unpacker, const char *name, uint64_t size, GEr
 
 /* --- the archive -------------------------------------------------------------------- */
 
-/* The last member, whose header was read; @crc is of what came before that. */
+/*
+ * Check the last member, whose header was read.  @crc is the checksum of all bytes before that
+ * header.
+ */
 static bool check_sum(Unpacker *unpacker, const PackMember *member, uint32_t crc, GError **error)
 {
     g_autofree char *right = g_strdup_printf("%08" PRIx32 "\n", crc);
@@ -197,7 +200,7 @@ static bool unpack_members(Unpacker *unpacker, uint64_t file_size, GError **erro
         if (!g_str_has_prefix(member.name, PACK_TOP) || !pack_name_ok(name)) {
             return damaged(unpacker, offset, "a file with a name that no recording has", error);
         }
-        /* Before the disk is filled for nothing. */
+        /* Checked before the disk is filled in vain. */
         if (member.size > file_size - unpacker->offset) {
             return damaged(unpacker, offset, "a file that is larger than what follows: the packed "
                            "recording is truncated", error);
@@ -209,7 +212,7 @@ static bool unpack_members(Unpacker *unpacker, uint64_t file_size, GError **erro
     return damaged(unpacker, unpacker->offset, "too many files", error);
 }
 
-/* In the reverse order: a directory is empty when it comes. */
+/* Remove in reverse order, so that a directory is empty when its turn comes. */
 static void remove_created(Unpacker *unpacker)
 {
     for (unsigned i = unpacker->created->len; i > 0; i--) {
@@ -246,7 +249,7 @@ static bool unpack_to_place(Unpacker *unpacker, GError **error)
     if (!unpack_members(unpacker, st.st_size, error) || !sync_created(unpacker, error)) {
         return false;
     }
-    /* Fails if there is something by now, unless that is empty. */
+    /* Fails if the directory exists by now, unless it is empty. */
     return rename(unpacker->place, unpacker->directory) == 0 ||
            io_error(error, "make", unpacker->directory);
 }
@@ -276,7 +279,7 @@ bool unpack_recording(const char *path, const char *directory, volatile sig_atom
     if (unpacker.fd < 0) {
         return io_error(error, "open", path);
     }
-    /* Beside it, and so in the same file system. */
+    /* Beside @directory, and so in the same file system. */
     unpacker.place = g_strdup_printf("%.*s.unpacking-%d", (int)length_without_slashes(directory),
                                      directory, (int)getpid());
     unpacker.created = g_ptr_array_new_with_free_func(g_free);

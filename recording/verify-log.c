@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Verifies one log: the reader checks the bytes, this the events, by the rules of
- * docs/log-format.md that replay relies on.
+ * Verifies one log.  The log reader checks the bytes; this file checks the events, by the
+ * rules of docs/log-format.md that replay relies on.
  */
 #include "recording/verify.h"
 
@@ -13,7 +13,7 @@
 typedef struct Check {
     const Manifest *manifest;
     bool is_dma;
-    Position reached;           /* steps that are done */
+    Position reached;           /* steps that were made so far */
     Registers registers;        /* as logged last */
     bool registers_are_new;     /* the event before was REGISTERS, */
     Position registers_at;      /* at this position */
@@ -25,13 +25,13 @@ static bool in_ram(const Check *check, uint64_t address, uint64_t n)
     return address <= check->manifest->ram_size && n <= check->manifest->ram_size - address;
 }
 
-/* What is wrong with the event as a step, or NULL. */
+/* Check the position of an event, and count steps.  Return what is wrong, or NULL. */
 static const char *check_step(Check *check, const LogEvent *event)
 {
     bool is_step = log_event_is_step(event->kind);
 
     if (check->is_dma) {
-        /* Its steps have numbers without a gap. */
+        /* Steps of DMA are numbered without a gap. */
         if (is_step && event->position != check->reached) {
             return "steps of DMA are missing, or there twice";
         }
@@ -108,7 +108,7 @@ static const char *check_event(Check *check, const LogEvent *event)
     return wrong;
 }
 
-/* What was before the first part, which is not there any more. */
+/* If the first part of the log was dropped, start from the state behind it. */
 static void begin_after_dropped(Check *check, const LogReader *reader,
                                 const CheckpointPosition *first, unsigned stream)
 {
@@ -151,7 +151,7 @@ bool verify_log(const char *directory, const Manifest *manifest, const Checkpoin
         }
     }
     if (result == LOG_READER_END) {
-        log->bytes = log_reader_totals(reader)->good_bytes;     /* perhaps an empty block */
+        log->bytes = log_reader_totals(reader)->good_bytes;     /* an empty last block counts */
         log->cut_off = log_reader_cut_off(reader);
     }
     return result == LOG_READER_END;

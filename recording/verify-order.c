@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Verifies who waits for whom, by a replay of the order logs alone: each stream goes on until it
- * must wait for a step that its source has not made.  If all come to their ends, there
- * is an order.  If not, those that are left wait for a step that is not there, or
- * for each other.
+ * Verifies the waits between streams, by a replay of the order logs alone: each stream goes on
+ * until it must wait for a step that its source has not made.  If all streams reach their ends,
+ * there is an order.  If not, the streams that are left wait for a step that is not there, or for
+ * each other.
  */
 #include "recording/verify.h"
 
@@ -13,14 +13,14 @@
 typedef struct Stream {
     LogReader *log;
     LogEvent event;             /* the next; LOG_EVENT_KINDS: the log has ended */
-    Position limit;             /* it goes no further */
-    Position reached;           /* steps that are done */
+    Position limit;             /* the stream goes no further */
+    Position reached;           /* steps that were made so far */
     bool cut_off;
 } Stream;
 
 typedef struct Order {
     unsigned n_streams;         /* the last is DMA */
-    bool tolerant;              /* a log that is bad just ends there */
+    bool tolerant;              /* a bad log ends where it becomes bad */
     Stream *stream;
 } Order;
 
@@ -59,7 +59,7 @@ static bool next(const Order *order, Stream *stream, GError **error)
     return true;
 }
 
-/* Does the next event wait for a step that is not done? */
+/* Return true if the next event waits for a step that was not made yet. */
 static bool must_wait(const Order *order, const Stream *stream)
 {
     const LogEvent *event = &stream->event;
@@ -68,7 +68,7 @@ static bool must_wait(const Order *order, const Stream *stream)
            order->stream[event->value[0]].reached < event->value[1];
 }
 
-/* As far as @stream can go; *@moved if that was anywhere. */
+/* Advance @stream as far as it can go.  Set *@moved if it advances. */
 static bool go_on(Order *order, Stream *stream, bool *moved, GError **error)
 {
     while (!has_ended(stream) && !must_wait(order, stream)) {
@@ -87,7 +87,10 @@ static char *name_of(const Order *order, unsigned stream)
     return stream + 1 == order->n_streams ? g_strdup("DMA") : g_strdup_printf("vCPU %u", stream);
 }
 
-/* Follow who waits for whom, from a stream that waits, to one that has ended or is met again. */
+/*
+ * Follow the waits from @first, which waits, to a stream that has ended or is met again.  Return
+ * true if that stream's log was cut off, which explains the wait; else false and @error.
+ */
 static bool explain(const Order *order, unsigned first, GError **error)
 {
     g_autofree bool *met = g_new0(bool, order->n_streams);
@@ -117,7 +120,7 @@ static bool explain(const Order *order, unsigned first, GError **error)
     return true;
 }
 
-/* @limit has a position for each vCPU, and perhaps for DMA. */
+/* Open all order logs.  @limit has @n_limits positions: of the vCPUs, and possibly of DMA. */
 static bool open_all(Order *order, const char *directory, const Position *limit, unsigned n_limits,
                      GError **error)
 {
@@ -170,7 +173,7 @@ Point *verify_order(const char *directory, unsigned n_vcpus, const Point *limit,
         !go_as_far_as_possible(&order, error)) {
         return NULL;
     }
-    /* Behind a limit nobody needs DMA any more. */
+    /* Under a limit, DMA may be left waiting: no vCPU needs its steps behind the limit. */
     for (unsigned i = 0; i < (limit ? n_vcpus : order.n_streams); i++) {
         if (!has_ended(&order.stream[i]) && !explain(&order, i, error)) {
             return NULL;

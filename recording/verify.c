@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Verifies a whole recording: its logs one by one, then their order, then what they and the
- * manifest say of the end, then the checkpoints.  All faults are collected, so that
- * who repairs knows all that is lost; but nothing is concluded from a log that is bad.
+ * Verifies a whole recording: its logs one by one, each against the end in the manifest, then
+ * their order, then the checkpoints.  All faults are collected, so that the user sees before
+ * a repair all that is lost; but nothing is concluded from a log that is bad.
  */
 #include "recording/verify.h"
 
@@ -32,7 +32,7 @@ static void fault(Verified *verified, const char *format, ...)
     va_end(args);
 }
 
-/* Takes the error. */
+/* Add a fault.  Takes ownership of @error. */
 static void fault_error(Verified *verified, GError *error)
 {
     fault(verified, "%s", error->message);
@@ -41,11 +41,11 @@ static void fault_error(Verified *verified, GError *error)
 
 /* --- logs ----------------------------------------------------------------------- */
 
-/* Of a log that is cut off, in a recording that is complete. */
+/* The fault of a log that is cut off though the recording is complete. */
 #define TRUNCATED "%s/%s: byte %" PRIu64 ": it is truncated: it ends here, and the manifest says " \
                   "that the recording is complete"
 
-/* A log against the manifest; both logs of a vCPU are of the same steps. */
+/* Compare a log with the end in the manifest, which holds for both logs of a vCPU. */
 static void check_end(const char *directory, const Manifest *manifest, unsigned stream,
                       LogSubstream substream, const VerifiedLog *log, Verified *verified)
 {
@@ -75,7 +75,7 @@ static void check_end(const char *directory, const Manifest *manifest, unsigned 
     }
 }
 
-/* If it cannot be read, that is said where checkpoints are checked. */
+/* A position that cannot be read is a fault of the checkpoint, not of the logs. */
 CheckpointPosition *verify_first_place(const char *directory, const Manifest *manifest)
 {
     CheckpointPosition *first = NULL;
@@ -87,7 +87,7 @@ CheckpointPosition *verify_first_place(const char *directory, const Manifest *ma
     return first;
 }
 
-/* False if an order log is bad. */
+/* Check all logs.  Return false if an order log is bad. */
 static bool check_logs(const char *directory, const Manifest *manifest, Verified *verified)
 {
     g_autoptr(CheckpointPosition) first = verify_first_place(directory, manifest);
@@ -160,7 +160,7 @@ bool verify_for_replay(const char *directory, const Manifest *manifest, GError *
 
 /* --- checkpoints ---------------------------------------------------------------- */
 
-/* A block begins at each place; what comes then was checked with the rest of the log. */
+/* Check that a block begins at each place.  What follows was checked with the rest of the log. */
 static bool check_place(const char *directory, const char *name, bool is_first,
                         const Manifest *manifest, GError **error)
 {
