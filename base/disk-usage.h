@@ -7,7 +7,7 @@
 
 #include <stdint.h>
 
-/* Return the bytes of all files below @directory, without holes (logs whose start was dropped). */
+/* Return the bytes of all files below @directory.  Holes (dropped parts of logs) do not count. */
 uint64_t disk_usage(const char *directory);
 
 #endif

@@ -10,7 +10,7 @@
 
 #define HUGE (UINT64_C(2) << 20)
 
-/* Return @size in whole huge pages; 0 for a small table, of a test's guest, which needs none. */
+/* Round @size up to huge pages.  Return 0 for a small table (a test's guest), which needs none. */
 static size_t huge_pages(size_t size)
 {
     return size < HUGE ? 0 : (size + HUGE - 1) / HUGE * HUGE;

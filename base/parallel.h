@@ -7,7 +7,7 @@
 
 #include <stdint.h>
 
-/* A stopped guest leaves the host processors of its vCPUs idle.  More may be busy. */
+/* A stopped guest leaves the host processors of its vCPUs idle; others may be busy. */
 #define PARALLEL_MAX_WORKERS 4
 
 /*

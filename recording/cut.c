@@ -3,7 +3,7 @@
  * Finds the largest cut of a recording that is closed under its arcs.
  *
  * Each stream is first cut at the end of its log.  A stream that waits for a step
- * behind another stream's cut is cut where it waits, until nothing changes.  The
+ * beyond another stream's cut is cut where it waits, until nothing changes.  The
  * fixpoint is closed, and no stream was cut without need, so it is the largest
  * closed cut.
  *

@@ -2,7 +2,7 @@
 /*
  * Finds how far a recording can be replayed whose logs were cut off at different
  * places: the largest cut that is closed under its arcs, so that no step before
- * the cut waits for a step behind it.
+ * the cut waits for a step beyond it.
  *
  * Replay stops a stream at its cut, before it applies the events at that position.
  */

@@ -149,7 +149,7 @@ bool log_files_drop(LogFiles *files, unsigned stream, LogSubstream substream, ui
     return true;
 }
 
-/* A hole behind the end of the file changes nothing. */
+/* A hole beyond the end of the file changes nothing. */
 bool log_files_can_drop(LogFiles *files, GError **error)
 {
     return punch(files, &files->file[0], 1 << 30, (1 << 30) + 4096, error);

@@ -45,7 +45,7 @@ struct LogOutput {
     GQueue queue;
     size_t in_flight;
     bool stopping;
-    GError *error;              /* the first */
+    GError *error;              /* the first failure */
 };
 
 LogBlock *log_block_new(const LogBlockHeader *header, LogBuffer *events)

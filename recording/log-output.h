@@ -78,7 +78,7 @@ bool log_output_ok(LogOutput *output);
 void log_output_push(LogOutput *output, GQueue *blocks, bool wait);
 
 /*
- * Push a mark behind all blocks that were pushed so far.  log_mark_wait() returns true when these
+ * Push a mark after all blocks that were pushed so far.  log_mark_wait() returns true when these
  * are written; false and @error if they cannot be.  Any thread, before log_output_free().  The
  * caller frees the mark with log_mark_free(), after log_mark_wait().
  */
@@ -86,7 +86,7 @@ LogMark *log_output_mark(LogOutput *output, unsigned n_streams);
 bool log_mark_wait(LogMark *mark, GError **error);
 void log_mark_free(LogMark *mark);
 
-/* Push a request to drop blocks, behind all that was pushed so far.  Takes ownership of @drop. */
+/* Push a request to drop blocks, after all that was pushed so far.  Takes ownership of @drop. */
 void log_output_drop(LogOutput *output, LogDrop *drop);
 /* Return true if the file system can do that.  Any thread, before the logs grow (log-files.h). */
 bool log_output_can_drop(LogOutput *output, GError **error);

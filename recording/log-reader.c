@@ -41,7 +41,7 @@ struct LogReader {
     const LogEventInfo *table;
 
     uint64_t offset;            /* of the next block in the file */
-    uint64_t n_blocks;          /* read so far */
+    uint64_t n_blocks;          /* sequence number of the next block */
     LogBlockHeader block;       /* the current one */
     uint64_t block_offset;      /* of the current block in the file */
     uint8_t *stored;            /* payload of the current block, as in the file */

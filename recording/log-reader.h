@@ -72,7 +72,7 @@ bool log_reader_at_block_end(const LogReader *reader);
 /* Totals of what was read so far. */
 typedef struct LogTotals {
     uint64_t stored_bytes;      /* in the file, headers included */
-    uint64_t good_bytes;        /* offset behind the last block whose events are all good */
+    uint64_t good_bytes;        /* offset after the last block whose events are all good */
     uint64_t raw_bytes;         /* of events, before compression */
     uint64_t account_bytes[LOG_ACCOUNTS];   /* the same, by account */
     uint64_t events;

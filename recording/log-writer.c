@@ -7,7 +7,7 @@
  *  - log_event() neither blocks nor takes a lock: it is called in the middle of
  *    instructions, with any lock held.  A full block is closed and kept until
  *    the next boundary.
- *  - An order block is handed over behind all data that was appended before it.
+ *  - An order block is handed over after all data that was appended before it.
  *    So, however the recording ends, the data log reaches at least as far as the
  *    order log: replay need only look at the order logs to find how far it can
  *    go (docs/log-format.md, "Cut off").

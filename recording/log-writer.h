@@ -73,8 +73,9 @@ typedef struct LogPlaces {
 /*
  * Return the places where all logs continue, to be freed by the caller.  All streams rest, and none
  * is resumed meanwhile.  All events so far lie before these places, and a MARK tells how far each
- * vCPU is.  log_places_wait() returns true when these events are written, and sets the offsets;
- * false and @error if they cannot be written.  Any thread, before log_writer_free().
+ * vCPU is, if that is known.  log_places_wait() returns true when these events are written, and
+ * sets the offsets; false and @error if they cannot be written.  Any thread, before
+ * log_writer_free().
  */
 LogPlaces *log_writer_places(LogWriter *writer);
 bool log_places_wait(LogPlaces *places, GError **error);

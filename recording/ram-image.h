@@ -5,7 +5,7 @@
  * checksum.  docs/log-format.md, "RAM image", describes the bytes.
  *
  * One thread at a time calls these; inside they use several (parallel.h).  The
- * guest must not use the memory while functions that add a block or load run.
+ * guest must not use its memory while blocks are added or loaded.
  */
 #ifndef RECORDING_RAM_IMAGE_H
 #define RECORDING_RAM_IMAGE_H

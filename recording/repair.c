@@ -58,8 +58,8 @@ static bool io_error(GError **error, const char *verb, const char *path)
 /* --- the plan ------------------------------------------------------------------- */
 
 /*
- * Get the size of a log.  Refuse a log that is being written, since its recorder would go on behind
- * the cut, and a symbolic link, by which a hostile recording may name the file of another one.
+ * Get the size of a log.  Refuse a log that is being written, since its recorder would go on beyond
+ * the cut.  Refuse a symbolic link, by which a hostile recording may name another recording's file.
  */
 static bool look_at_file(const char *path, uint64_t *size, GError **error)
 {

@@ -50,12 +50,12 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(TotalOrder, total_order_free)
 /* Make the next steps, *@run, at most @most.  Return false at the end, or with @error. */
 bool total_order_next(TotalOrder *order, uint64_t most, Run *run, GError **error);
 
-/* Advance to @moment.  Return false if it lies behind or after the end, or with @error. */
+/* Advance to @moment.  Return false if that is past, or after the end, or with @error. */
 bool total_order_follow(TotalOrder *order, uint64_t moment, GError **error);
 /*
- * Find the moment at which @stream, having made @position steps, makes its next step.  That step
- * must not lie behind.  Return false if there is no such step, or with @error.  @order advances to
- * the end of the run with that step, or to the end.
+ * Find the moment at which @stream, having made @position steps, makes its next step.  @order must
+ * not have passed that step.  Return false if there is no such step, or with @error.  @order
+ * advances to the end of the run with that step, or to the end.
  */
 bool total_order_find(TotalOrder *order, unsigned stream, Position position, uint64_t *moment,
                       GError **error);

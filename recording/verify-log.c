@@ -108,7 +108,7 @@ static const char *check_event(Check *check, const LogEvent *event)
     return wrong;
 }
 
-/* If the first part of the log was dropped, start from the state behind it. */
+/* If the first part of the log was dropped, start from the state after it. */
 static void begin_after_dropped(Check *check, const LogReader *reader,
                                 const CheckpointPosition *first, unsigned stream)
 {

@@ -173,7 +173,7 @@ Point *verify_order(const char *directory, unsigned n_vcpus, const Point *limit,
         !go_as_far_as_possible(&order, error)) {
         return NULL;
     }
-    /* Under a limit, DMA may be left waiting: no vCPU needs its steps behind the limit. */
+    /* Under a limit, DMA may be left waiting: no vCPU needs its steps beyond the limit. */
     for (unsigned i = 0; i < (limit ? n_vcpus : order.n_streams); i++) {
         if (!has_ended(&order.stream[i]) && !explain(&order, i, error)) {
             return NULL;

@@ -87,7 +87,7 @@ bool verify_checkpoint(const char *directory, const char *name, const Manifest *
 GQuark verify_error_quark(void);
 
 typedef enum VerifyError {
-    VERIFY_ERROR_LOG,           /* an event that cannot be */
+    VERIFY_ERROR_LOG,           /* an invalid event */
     VERIFY_ERROR_TRUNCATED,
     VERIFY_ERROR_NO_SOURCE,     /* a wait for a step that is not there */
     VERIFY_ERROR_CYCLE,         /* waits that form a cycle */
