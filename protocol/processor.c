@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What those who use the sphere may know of a processor.
+ * Accessors of a processor, for the callers of the sphere: sphere.h says which thread may use each.
  */
 #include <inttypes.h>
 
@@ -83,7 +83,10 @@ bool sphere_has_arcs(const Processor *p)
     return p->has_new_sources;
 }
 
-/* Whose inbox has its request?  It may be served while we look. */
+/*
+ * Name the page of the request, and the processors whose inbox has the request.  Any thread,
+ * without locks, so the request may be served meanwhile.
+ */
 char *sphere_describe_wait(const Processor *p)
 {
     const Sphere *sphere = p->sphere;

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What the files of the sphere share: sphere.c, copies.c, recorders of order.
+ * What the files of the sphere share: the structs behind sphere.h.
+ *
+ * Each field says which lock or thread it belongs to.  "Its own thread" is the thread that runs the
+ * vCPU, or for DMA the thread that writes, of which there is one at a time.
  */
 #ifndef PROTOCOL_SPHERE_INTERNAL_H
 #define PROTOCOL_SPHERE_INTERNAL_H
@@ -9,7 +12,7 @@
 #include "protocol/directory.h"
 #include "protocol/sphere.h"
 
-/* tests/model breaks one rule at a time, to see whether its tester notices. */
+/* tests/model breaks each rule in turn, to check that its tester notices: tests/model/rules.h. */
 #ifndef SPHERE_RULE
 #define SPHERE_RULE(name) true
 #endif
@@ -19,16 +22,16 @@ struct Processor {
     unsigned index;
     uint8_t *l1;                /* a byte for each line; NULL for DMA */
 
-    /* Its own thread's. */
+    /* Its own thread. */
     Position floor;
-    Position ordered;           /* it must not be safe before this position */
-    Position looked;            /* whether it goes on to write what others wait for */
-    bool exclusive;             /* nobody else runs, and it cannot wait */
+    Position ordered;           /* no earlier position may be published: invariant 4 */
+    Position looked;            /* where it last looked at leases: lease.c */
+    bool exclusive;             /* no other vCPU runs, and it cannot wait */
     struct {
-        Position looked;        /* whether it should */
+        Position looked;        /* where it last considered yielding its host core: core-yield.c */
         Offer offer;
     } way;
-    uint64_t random;            /* a stream of it, see chaos.h */
+    uint64_t random;            /* its stream of random numbers: chaos.h */
     SphereCounts counts;
     void *user;
 
@@ -36,79 +39,80 @@ struct Processor {
     int lock;
     bool running;
     Position published;
-    bool in_user;               /* in user mode, so it reaches open pages only, */
-    Position left_kernel;       /* since this position */
-    int dozing;                 /* futex: asleep until it loses a line */
-    uint32_t inbox;             /* whose requests it must serve when it is safe */
-    unsigned n_drops;           /* more than fit: drop all translations */
-    uint64_t drop[SPHERE_MAX_DROPS];        /* offset of a word in memory */
-    bool drop_code;             /* forget which code was looked up */
+    bool in_user;               /* it is in user mode, where it reaches open pages only */
+    Position left_kernel;       /* where it entered user mode */
+    int dozing;                 /* futex, atomic: 1 while it sleeps until it loses a line */
+    uint32_t inbox;             /* a bit for each requester; atomic, cleared without the lock */
+    unsigned n_drops;           /* more than chaos.most_drops: drop all translations */
+    uint64_t drop[SPHERE_MAX_DROPS];        /* offsets of table words in memory */
+    bool drop_code;             /* forget all code that was looked up */
 
     /*
-     * T: a page of tables belongs to it as long as the page's
-     * epoch for it is this one.  Written by its thread.
+     * It is a table user of a page as long as its entry in the page's tables[] has this epoch.
+     * Written by its own thread, read by any.
      */
     uint32_t epoch;
-    Position epoch_began;       /* when it dropped all translations */
+    Position epoch_began;       /* where it had dropped all translations of the epoch before */
 
-    /* Its one request; under the lock of the request's page. */
+    /* Its only request.  Under the lock of the request's page. */
     struct {
-        int granted;            /* SphereGrant, a futex; also under the processor's lock */
-        SpherePage *page;       /* NULL: it does not wait */
-        uint64_t lines;         /* a bit for each */
+        int granted;            /* SphereGrant: a futex, atomic; given under both locks */
+        SpherePage *page;       /* NULL: it waits for nothing; atomic */
+        uint64_t lines;         /* of the page, a bit for each */
         SphereAccess access;
-        unsigned word, last_word;   /* what is accessed, in words of the page */
-        bool table, code;       /* copies that it is going to make */
-        bool in_hand;           /* these words were granted before, see below */
-        int64_t lease_us;       /* for so long it lets the holder go on */
-        int patient;            /* a lease lasts; atomic, so no bool beside others */
-        uint32_t lease_from;    /* who must hear when it ends; atomic */
-        uint32_t dropped;       /* who has dropped translations for it already */
+        unsigned word, last_word;   /* range of the access, in words of the page */
+        bool table, code;       /* it is to become a table user or code user */
+        bool in_hand;           /* the words were in hand when it was made: below */
+        int64_t lease_us;       /* how long the holder may keep the lines: lease.c */
+        int patient;            /* 1 while the lease is in force; atomic, hence no bool */
+        uint32_t lease_from;    /* holders to kick when the lease ends; atomic */
+        uint32_t dropped;       /* table users that have dropped translations for this request */
     } request;
 
     /*
-     * Words that it was granted to write.  It owns their lines from then until it is safe, serves
-     * others, gives a line back, or enters user mode, and each of these ends it
-     * (copies_let_go()).  So nobody has new copies of the words; a store to some of them,
-     * which has no write bit, is granted at once: it need not ask holders of copies again, nor
-     * wait for those that reserve the lines by now, since they wait for it.  That is what keeps an
-     * instruction with several stores in one piece: one request for all of them, by a
-     * probe or by the first store, comes before those that each store makes.
-     * Its own thread's, and under its lock.
+     * In hand: the words that the processor was last granted to write.  It owns their lines from
+     * the grant until it becomes SAFE, serves others, gives a line back or enters user mode, and
+     * each of these clears this (copies_let_go()).  So no other processor has made copies of the
+     * words since the grant.  A store to some of them in a protected page has no write bit and
+     * makes a request, which is granted at once: the store need not ask table users again, nor
+     * wait behind processors that have reserved the lines meanwhile, since those wait for this
+     * processor.  Hence an instruction with several stores is never abandoned between two of them:
+     * a probe or the first store requests all words, and each later store finds its own in hand.
+     * Written by its own thread, or by a granter, under the lock, while the request waits.
      */
     struct {
         SpherePage *page;
         unsigned word, last_word;
     } in_hand;
 
-    /* Lines that others want all the time, got since the latest boundary: its own thread's. */
+    /* Candidates for sphere_give_back(), got since the latest boundary.  Its own thread. */
     unsigned n_lent;
     struct {
         SpherePage *page;
         unsigned line;
     } lent[SPHERE_MAX_LENT];
 
-    /* What its next step comes after: under the request's page, or its own. */
-    bool has_new_sources;                  /* something that was not emitted yet */
-    void *order;                /* the recorder's */
+    /* What its next step is ordered after.  Under the request's page lock, or its own thread. */
+    bool has_new_sources;                  /* sources that were not emitted yet */
+    void *order;                /* state of the OrderRecorder */
 };
 
-/* Whether a request is granted. */
+/* States of a request. */
 typedef enum SphereGrant {
     GRANT_AWAITED,
     GRANT_GIVEN,
-    GRANT_SLEPT_FOR,            /* who grants it must wake the asker */
+    GRANT_SLEPT_FOR,            /* awaited, and the granter must wake the requester */
 } SphereGrant;
 
 struct Sphere {
-    unsigned n_processors;      /* with DMA, the last */
+    unsigned n_processors;      /* DMA is the last */
     const uint8_t *memory;
     uint64_t size;              /* in bytes */
     SpherePage *pages;
     const SphereOps *ops;
     const OrderRecorder *recorder;
     unsigned n_cores;           /* of the host */
-    int n_asleep;               /* processors that sleep for lines; atomic */
+    int n_asleep;               /* processors that sleep for a grant, not for a lease; atomic */
     uint64_t lines_bytes;       /* taken by split pages; atomic */
     Processor processor[SPHERE_MAX_PROCESSORS];
 };
@@ -131,13 +135,17 @@ static inline void sphere_kick(Processor *processor)
     }
 }
 
-/* Its L1 bytes of this page. */
+/* Return @processor's L1 bytes of @page: a vCPU, not DMA. */
 static inline uint8_t *sphere_l1_of(const Processor *processor, const SpherePage *page)
 {
     return processor->l1 + (sphere_page_offset(processor->sphere, page) >> SPHERE_LINE_SHIFT);
 }
 
-/* The page is locked.  A page with copies has no write bits. */
+/*
+ * Set @processor's L1 byte of @line, or of all lines if @page is not split.  Without write
+ * bits if @page is protected.  Called with page->lock held, by the processor's own thread or while
+ * the processor waits or cannot reach the page.
+ */
 void sphere_set_l1(Processor *processor, const SpherePage *page, unsigned line, uint8_t byte);
 
 #endif

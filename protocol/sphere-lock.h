@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A lock for short sections, and waiting for a word: both spin for a moment, then
- * sleep.  vCPUs may be more than host cores, so whoever holds a lock may have
- * been preempted, and spinning on would keep it from going on.
+ * A lock for short critical sections, waits on a futex word, and clocks.
+ *
+ * The lock spins for a moment, then sleeps: with more vCPUs than host cores its holder may be
+ * preempted, and a spinning waiter could keep the holder from its core.
+ *
+ * This header is also the seam for the tester: tests/model/fiber-lock.h replaces it, so that a seed
+ * decides which fiber goes on at each lock and wait.
  */
 #ifndef PROTOCOL_SPHERE_LOCK_H
 #define PROTOCOL_SPHERE_LOCK_H
@@ -18,7 +22,7 @@
 
 #define SPHERE_LOCK_SPINS 200
 
-/* For short times: read at every miss, and while one spins. */
+/* Return a time for measuring short spans.  Cheap: read at every miss, and by spinning waiters. */
 static inline int64_t sphere_now_us(void)
 {
 #if defined(__aarch64__)
@@ -26,13 +30,13 @@ static inline int64_t sphere_now_us(void)
 
     __asm__ volatile("mrs %0, cntvct_el0" : "=r"(now));
     __asm__("mrs %0, cntfrq_el0" : "=r"(per_second));
-    return now / MAX(per_second / 1000000, 1);     /* some firmware leaves it at 0 */
+    return now / MAX(per_second / 1000000, 1);     /* some firmware leaves cntfrq_el0 at 0 */
 #else
     return g_get_monotonic_time();
 #endif
 }
 
-/* Used by all threads of this process, of all cores. */
+/* Return the CPU time that all threads of this process have used, on all cores. */
 static inline int64_t sphere_cpu_us(void)
 {
     struct timespec used;
@@ -50,18 +54,19 @@ static inline void sphere_relax(void)
 #endif
 }
 
-/* For waits that end soon, but not before others have run. */
+/* Yield the host core: for waits that end soon, but not before other threads have run. */
 static inline void sphere_yield(void)
 {
     sched_yield();
 }
 
+/* Sleep while @word is @value.  May return early. */
 static inline void sphere_sleep_while(int *word, int value)
 {
     syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, NULL, NULL, 0);
 }
 
-/* For @us microseconds at most. */
+/* Sleep while @word is @value, for @us microseconds at most. */
 static inline void sphere_nap_while(int *word, int value, unsigned us)
 {
     struct timespec most = { us / 1000000, us % 1000000 * 1000 };
@@ -74,7 +79,7 @@ static inline void sphere_wake_one(int *word)
     syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }
 
-/* 0 free, 1 held, 2 held and somebody sleeps. */
+/* Take @lock if it is free.  Its values: 0 free, 1 held, 2 held and a waiter may sleep. */
 static inline bool sphere_lock_try(int *lock)
 {
     int free = 0;
