@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * How lines pass between processors: see sphere.h for the rules.
+ * How lines pass between processors.  sphere.h has the invariants and the lock order.
  *
- * A request is served by whoever can: by its owner when it is made, and by each
- * holder when that becomes safe.  Serving looks anew at who is in the way, takes
- * from all who are safe, and puts the request into the inbox of the others.
- * When nobody is in the way the line is granted, and the asker, if it was safe,
- * runs from that very moment, though its thread may still sleep: so nobody
- * takes the line back before it was used.
+ * A request is served by the requester when it is made, and then by each holder at that holder's
+ * next safepoint.  To serve a request is to find its blockers, the holders that must be invalidated
+ * or downgraded; to take the lines from the blockers that are SAFE; and to put the request into the
+ * inbox of the others.  Without blockers the lines are granted.  A waiting requester is RUNNING
+ * from that moment on, though its thread may still sleep, so no processor takes the lines back
+ * before they are used.
  *
- * The first asker reserves what it asks for, all or nothing; whoever comes next
- * waits for it to be granted.  So a processor that has reserved
- * waits only for processors that run, and one that waits for a reservation has
- * none.
+ * The first requester reserves the lines, all or none.  Later requesters wait behind the
+ * reservation.  So a processor with a reservation waits only for RUNNING processors, which come to
+ * a safepoint; and a processor that waits behind a reservation has none.  Hence no cycle of waiters
+ * can form.  serve() and serve_inbox() keep requests from starving.
  *
- * What a page's copies add to that is in copies.c, what user mode does in user-mode.c; how much
- * to ask for, and what is kept or given back, is decided in policy.c; who records the order is
- * told through order.h.
+ * Copies of a page are in copies.c, user mode in user-mode.c.  policy.c decides how much to request
+ * and what to keep or release: it changes speed, never correctness.  order.h leads to the
+ * recorder of arcs.
  */
 #include <string.h>
 
@@ -31,7 +31,7 @@
 #include "protocol/sphere-lock.h"
 #include "protocol/user-mode.h"
 
-/* How long to spin before one sleeps. */
+/* How long a waiter spins before it sleeps. */
 #define SPIN_US 5
 
 #define EVERYBODY UINT32_MAX
@@ -117,7 +117,7 @@ static void split(Sphere *sphere, SpherePage *page)
     __atomic_fetch_add(&sphere->lines_bytes, page_split(page), __ATOMIC_RELAXED);
 }
 
-/* A page that belongs to @p as a whole is one piece again.  Not if stores must be seen. */
+/* Join @page if @p owns all its lines.  Not if protected: its stores must not hit unseen. */
 static void join(Processor *p, SpherePage *page)
 {
     if (page->lines && !page->protected && page_is_of(page, p->index)) {
@@ -127,9 +127,10 @@ static void join(Processor *p, SpherePage *page)
 }
 
 /*
- * What @p gets of a line it asks for.  Nothing migrates while there are copies:
- * there are no write bits to save a miss for, and who runs code must stay a
- * reader of every line of it, or later writers of that line do not come after it.
+ * Return the access that @p is granted to @line: that of its request, or WRITE if the line is
+ * migratory.  Called with page->lock held.  No line of a protected page migrates: it would get no
+ * write bit, so no miss would be saved.  And a code user must stay a sharer of all lines of its
+ * code: a later writer is ordered after it because it is invalidated then (invariant 3).
  */
 static SphereAccess effective(const Processor *p, const SpherePage *page, const Line *line)
 {
@@ -137,7 +138,7 @@ static SphereAccess effective(const Processor *p, const SpherePage *page, const 
            line_effective(line, p->index, p->request.access);
 }
 
-/* Who is in the way of @p's request, and for whom is it reserved? */
+/* Return the blockers of @p's request; @reservers: others that have reserved some of its lines. */
 static uint32_t blockers(Processor *p, SpherePage *page, uint32_t *reservers)
 {
     uint32_t in_the_way = 0;
@@ -155,7 +156,11 @@ static uint32_t blockers(Processor *p, SpherePage *page, uint32_t *reservers)
     return in_the_way;
 }
 
-/* @from is safe, as far as this page is concerned, and locked. */
+/*
+ * Take the lines of @p's request from @from, and order @p after @from.  Called with page->lock and
+ * from->lock held.  @from is SAFE, serves this request, or is in user mode and cannot reach the
+ * page (invariant 1).
+ */
 static void take(Processor *p, SpherePage *page, Processor *from)
 {
     bool out_of_reach = user_cannot_reach(from, page);
@@ -189,8 +194,10 @@ static void take(Processor *p, SpherePage *page, Processor *from)
 }
 
 /*
- * Only who is exclusive passes one for whom lines are reserved.  What that one took
- * already, and made others drop, was in vain: this one comes after all that instead.
+ * Take over the reservations of others; only an exclusive requester finds any.  Sharers that
+ * the reserver invalidated are not in the directory any more, so @p is ordered after the
+ * reserver's sources instead (invariant 3).  The reserver must ask table users again, since they
+ * may make new copies after @p's access.
  */
 static void pass(Processor *p, SpherePage *page)
 {
@@ -218,7 +225,10 @@ static void reserve(Processor *p, SpherePage *page)
         return;
     }
     if (!page->lines && p->request.lines != ALL_LINES) {
-        /* Nobody has the page, but there are copies: only these lines, or nobody frees the rest. */
+        /*
+         * No other processor holds the page, but there are copies.  Reserve only these lines: the
+         * grant would leave the others reserved if the page were split meanwhile.
+         */
         split(p->sphere, page);
     }
     pass(p, page);
@@ -227,7 +237,7 @@ static void reserve(Processor *p, SpherePage *page)
     }
 }
 
-/* Returns the L1 byte of the line, but for protection of the page. */
+/* Grant one line; return its L1 byte, as if the page were not protected. */
 static uint8_t grant_line(Processor *p, SpherePage *page, unsigned i, int64_t now)
 {
     Line *line = page_line(page, i);
@@ -242,12 +252,12 @@ static uint8_t grant_line(Processor *p, SpherePage *page, unsigned i, int64_t no
     byte = line_grant(line, p->index, p->request.access, access);
     sphere_set_l1(p, page, i, byte);
     line->since = now;
-    /* Whoever has reserved what it has in hand is the next. */
+    /* A store in hand passes the reserver, which stays next in line. */
     line->reserved = p->request.in_hand && reserved != p->index + 1 ? reserved : 0;
     return byte;
 }
 
-/* Nobody is in the way. */
+/* Grant @p's request, which has no blockers.  Called with page->lock held. */
 static void grant(Processor *p, SpherePage *page, int64_t now)
 {
     uint8_t bits = 0;
@@ -263,11 +273,11 @@ static void grant(Processor *p, SpherePage *page, int64_t now)
     if (p->request.table || p->request.code) {
         copies_protect(p, page);
     }
-    /* A read may bring write bits as well: of a migratory line, or of one that it owns. */
+    /* A read may also return write bits: of a migratory line, or of a line that @p owns. */
     if (bits & L1_WRITE && (p->request.access == SPHERE_WRITE || SPHERE_RULE(LEFT_AT_READ))) {
         copies_store_unseen(p, page);
     }
-    /* With all write bits: so it has been told to come after who left T, too. */
+    /* Joining gives all write bits: @p was just ordered after former table users. */
     if (p->request.access == SPHERE_WRITE && p->request.lines & (p->request.lines - 1)) {
         join(p, page);
     }
@@ -276,9 +286,9 @@ static void grant(Processor *p, SpherePage *page, int64_t now)
 /* --- requests ------------------------------------------------------------------ */
 
 /*
- * Take from those of @in_the_way who are safe, and ask the others; or, if others
- * were first, wait behind them.  True if nobody is in the way any more.  @server, if any, gives
- * what it has, though it runs.
+ * Take lines from each of @in_the_way from which take() may: @server is RUNNING but serves.  Put
+ * the request into the inbox of the others.  If @behind, @in_the_way are reservers, and the
+ * request waits behind them all.  Return true if none is left.  Called with page->lock held.
  */
 static bool take_or_ask(Processor *p, SpherePage *page, const Processor *server,
                         uint32_t in_the_way, bool behind)
@@ -307,10 +317,10 @@ static bool take_or_ask(Processor *p, SpherePage *page, const Processor *server,
 }
 
 /*
- * Grant the request if nobody is in the way, or reserve it.  Nothing is taken but lines that are
- * asked for, and so reserved: a reader of another line, which lost that to nobody, would be
- * forgotten.  Copies come after the lines: only then do the words not change, which tell what to
- * drop.
+ * Grant the request if it has no blockers, else reserve its lines.  Called with page->lock held.
+ * Only requested lines, which are reserved then, are taken, hence the split: a sharer that lost
+ * another line, to no processor, would be forgotten (invariant 3).  Copies are dropped after the
+ * lines are taken: only then is the value of a word final, which tells whether it has copies.
  */
 static bool grant_or_reserve(Processor *p, SpherePage *page, const Processor *server, int64_t now)
 {
@@ -320,7 +330,7 @@ static bool grant_or_reserve(Processor *p, SpherePage *page, const Processor *se
     bool behind = reservers && !p->exclusive && !owns;
 
     if (!page->lines && p->request.lines != ALL_LINES && in_the_way && !behind) {
-        split(p->sphere, page);         /* it was joined since the request was made */
+        split(p->sphere, page);         /* joined since the request was made */
     }
     if (!take_or_ask(p, page, server, behind ? reservers : in_the_way, behind) ||
         (p->request.access == SPHERE_WRITE && page->protected &&
@@ -335,12 +345,12 @@ static bool grant_or_reserve(Processor *p, SpherePage *page, const Processor *se
 }
 
 /*
- * Look again at what @p waits for, on @page, which is locked.  True if it is granted, and @p must
- * be woken.
+ * Serve @p's request again if it waits on @page.  Return true if granted, with @sleeps telling
+ * whether @p must be woken.  Called with page->lock held.
  */
 static bool serve_on_page(Processor *p, SpherePage *page, const Processor *server, bool *sleeps)
 {
-    /* It is this page only as long as the request waits, and we have the lock. */
+    /* Under page->lock, request.page is @page exactly while the request waits there. */
     if (__atomic_load_n(&p->request.page, __ATOMIC_RELAXED) != page ||
         !grant_or_reserve(p, page, server, sphere_now_us())) {
         return false;
@@ -350,7 +360,7 @@ static bool serve_on_page(Processor *p, SpherePage *page, const Processor *serve
     p->running = SPHERE_RULE(RUN_AT_GRANT);
     copies_keep_in_hand(p, page);
     if (__atomic_load_n(&p->inbox, __ATOMIC_RELAXED)) {
-        sphere_kick(p);        /* who asked while it was safe did not */
+        sphere_kick(p);        /* requesters that came while @p was SAFE did not kick */
     }
     *sleeps = __atomic_exchange_n(&p->request.granted, GRANT_GIVEN, __ATOMIC_RELEASE) ==
               GRANT_SLEPT_FOR;
@@ -359,10 +369,9 @@ static bool serve_on_page(Processor *p, SpherePage *page, const Processor *serve
 }
 
 /*
- * Somebody gives what it has: look again at what @p waits for.  If it is granted, the next one
- * that waits reserves before any newcomer can, or two who take turns keep a third
- * one waiting for ever (tests/model/ownership.pml).  Returns who was granted something, and
- * must be woken.
+ * Serve @p's request at a holder's safepoint; @server is that holder if RUNNING, else NULL.  On a
+ * grant the next waiter for the page reserves before any newcomer; otherwise two processors that
+ * take turns could starve a third (tests/model/ownership.pml).  Return the processors to wake.
  */
 static uint32_t serve(Processor *p, const Processor *server)
 {
@@ -399,9 +408,9 @@ static void wake(Sphere *sphere, uint32_t asleep)
 }
 
 /*
- * A miss: how much to ask for?  A page in one piece is granted in one piece if
- * nobody is in the way, or if it may be that nobody shares it: memory that was freed
- * and is used again.  Else it is split.
+ * Decide how many lines to request after a miss.  A page that is not split is granted whole if it
+ * has no blockers, or if the policy takes it for unshared: memory that was freed and is used
+ * again.  Otherwise the page is split.  Called with page->lock held.
  */
 static void widen(Processor *p, SpherePage *page, int64_t now)
 {
@@ -434,7 +443,7 @@ static void widen(Processor *p, SpherePage *page, int64_t now)
     }
 }
 
-/* --- lines that are given back before anybody asks ----------------------------------- */
+/* --- lines that are released before any request -------------------------------------- */
 
 static void lend(Processor *p, SpherePage *page, const Line *line)
 {
@@ -445,9 +454,9 @@ static void lend(Processor *p, SpherePage *page, const Line *line)
 }
 
 /*
- * As if somebody had taken the line from it, safe, and left it to nobody.  Only what it has
- * written: then it is the last writer, and who gets the line comes after it.  A reader
- * would be forgotten.
+ * Return true if @p may release @line, as if another processor had invalidated it while @p was
+ * SAFE.  Only a dirty owner may: the directory keeps it as the last writer, so the next holder is
+ * ordered after it (invariant 3).  A mere reader would be forgotten.
  */
 static bool can_give_back(Processor *p, const SpherePage *page, const Line *line)
 {
@@ -459,7 +468,7 @@ void sphere_give_back(Processor *p, Position position)
 {
     g_assert(!p->has_new_sources);
     if (position < p->ordered) {
-        return;         /* no step has ended since an arc came in: at the next boundary */
+        return;         /* no step has ended since an arc came in (invariant 4): next boundary */
     }
     while (p->n_lent) {
         unsigned i = p->lent[--p->n_lent].line;
@@ -476,14 +485,14 @@ void sphere_give_back(Processor *p, Position position)
     }
 }
 
-/* --- asking -------------------------------------------------------------------------- */
+/* --- making a request ---------------------------------------------------------------- */
 
 static bool is_in_vain(const Processor *p, const Line *line)
 {
     return line->state == LINE_FREE && line->writer == p->index + 1;
 }
 
-/* Most misses: one line that nobody stands in the way of, nor wants. */
+/* Grant the common miss at once: one line, no blocker, no reservation, no lease on the page. */
 static bool grant_at_once(Processor *p, SpherePage *page)
 {
     Line *line = policy_line_to_lend(p, page);
@@ -502,7 +511,7 @@ static bool grant_at_once(Processor *p, SpherePage *page)
     return true;
 }
 
-/* The request's page is locked; it is unlocked. */
+/* Make @p's request.  Called with page->lock held; releases it. */
 static SphereAnswer ask(Processor *p, SpherePage *page)
 {
     uint64_t taken = p->counts.taken;
@@ -522,19 +531,19 @@ static SphereAnswer ask(Processor *p, SpherePage *page)
     p->request.dropped = 0;
     __atomic_store_n(&p->request.granted, GRANT_AWAITED, __ATOMIC_RELAXED);
     widen(p, page, now);
-    /* First: whoever is asked serves this as soon as it is safe. */
+    /* Before any holder is asked: a holder that is asked may serve the request at once. */
     __atomic_store_n(&p->request.page, page, __ATOMIC_RELAXED);
     p->request.in_hand = copies_is_in_hand(p, page) && SPHERE_RULE(IN_HAND);
     g_assert(!p->request.in_hand || lines_are_of(page, p->request.lines, p->index));
     lease_begin(p, page, now);
     granted = grant_or_reserve(p, page, NULL, now);
-    if (line && page->lines) {          /* it may be in one piece again */
+    if (line && page->lines) {          /* the page may have been joined */
         policy_asked_for(line, granted, in_vain);
         lend(p, page, line);
     }
     p->request.in_hand = false;
     while (!granted && p->exclusive) {
-        /* No vCPU runs, so DMA does; it ends soon, and waits for nobody. */
+        /* No other vCPU runs, so the blocker is DMA, which soon ends, or waits and is SAFE. */
         __atomic_store_n(&p->request.page, NULL, __ATOMIC_RELAXED);
         sphere_unlock(&page->lock);
         sphere_yield();
@@ -585,7 +594,7 @@ SphereAnswer sphere_acquire(Processor *p, uint64_t offset, unsigned size, Sphere
 static SphereAnswer enter(Processor *p, SpherePage *page, uint64_t lines, bool table, bool code)
 {
     if (SPHERE_RULE(WALKS_OPEN)) {
-        user_open(page);        /* walks and fetches are made in user mode, too */
+        user_open(page);        /* user mode, too, walks tables and fetches code */
     }
     p->request.lines = lines;
     p->request.access = SPHERE_READ;
@@ -616,7 +625,7 @@ SphereAnswer sphere_enter_code(Processor *p, uint64_t offset)
         sphere_unlock(&page->lock);
         return SPHERE_GRANTED;
     }
-    /* After the last writer of every line: blocks of other shapes read other bytes. */
+    /* All lines, to come after the last writer of each: replay may cut TBs that fetch more. */
     return enter(p, page, ALL_LINES, false, true);
 }
 
@@ -633,10 +642,12 @@ void sphere_arcs(Processor *p, OrderEmit *emit, void *opaque)
 /* --- running and safe ----------------------------------------------------------- */
 
 /*
- * In turns: the first is granted, the second reserves, so the last must not always be the same.
- * @server is @p if it runs and gives what it has all the same.  One that waits may be granted
- * its request meanwhile, and gives nothing then.  Who finds a bit in the inbox must find the
- * request, too, for nobody else looks for it: so the one is released, the other acquired.
+ * Serve those of @askers whose requests are in @p's inbox; return the processors to wake.  The
+ * order begins after @p, so it differs between servers: the first is granted, the second reserves,
+ * and the last must not always be the same processor.  @server is @p if @p is RUNNING, else NULL:
+ * a waiting @p may be granted its own request meanwhile, and must keep those lines.  A requester
+ * sets its bit with release and @p clears it with acquire, so @p sees the request: no other
+ * processor would look for it.
  */
 static uint32_t serve_inbox(Processor *p, const Processor *server, uint32_t askers)
 {
@@ -662,7 +673,7 @@ static void become_safe(Processor *p, Position position)
     sphere_unlock(&p->lock);
 }
 
-/* A thread that is woken may take this one's place on its host core: so it is safe then. */
+/* Become SAFE before waking a thread: the woken thread may preempt this one on its host core. */
 void sphere_serve(Processor *p, Position position)
 {
     uint32_t asleep;
@@ -706,7 +717,7 @@ bool sphere_is_granted(Processor *p)
     return __atomic_load_n(&p->request.granted, __ATOMIC_ACQUIRE) == GRANT_GIVEN;
 }
 
-/* Sleep until it is granted, or for @us microseconds if that is not 0. */
+/* Sleep until the request is granted, or for @us microseconds if that is not 0. */
 static void sleep_for_grant(Processor *p, unsigned us)
 {
     int awaited = GRANT_AWAITED;
