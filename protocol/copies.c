@@ -1,14 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Copies that are not in the L1: translations made from a page's words (T), and code (I).
+ * Copies that are not in the L1: translations made from a page's words, and code.  A processor that
+ * keeps such copies is a table user or a code user of the page.
  *
- * A page with copies is protected: nobody has write bits there, so every store comes to
- * sphere_acquire().  One that may change what a copy was made from first owns the line,
- * so that the word does not change any more and nobody makes new copies, and then
- * brings every holder of copies to a boundary, where it drops them.
+ * A page with copies is protected.  No write bit is granted there, and a processor that makes
+ * copies gives up its own, so each store to a line that copies come from makes a request.  If the
+ * store may change what a copy was made from, the requester first takes the line: then the word
+ * changes no more, and no processor can read it to make new copies.  Only then does the requester
+ * have every other user of the page brought to a safepoint, where copies are dropped, and is
+ * ordered after that user (invariant 3: a copy is a read that lasts).
  *
- * Whoever runs code from a page is one bit.  Translations go in the thousands at once, when
- * their processor drops them all; so T has an epoch, and nobody looks at pages then.
+ * A code user is a bit of the page.  A processor may drop all its translations at once, and with
+ * them leave thousands of pages.  So table users have epochs: a new epoch ends the use of all
+ * pages, and none of them is visited.
+ *
+ * Called with the lock of the request's page held, except for sphere_take_drops() and
+ * sphere_left_tables(), which the processor's own thread calls without locks.
  */
 #include <string.h>
 
@@ -26,8 +33,8 @@ bool copies_in_table(const Processor *p, const SpherePage *page)
 }
 
 /*
- * May translations have been made from what @p is going to write?  Absence is never
- * cached, so not from words that are zero.
+ * Return true if @p's request writes a word from which translations may have been made.  Absence
+ * is never cached, so a word that is zero has none.
  */
 static bool changes_table(const Processor *p, const SpherePage *page)
 {
@@ -50,8 +57,8 @@ bool copies_is_in_hand(const Processor *p, const SpherePage *page)
 }
 
 /*
- * What is in hand already stays so, or an instruction could be abandoned between two of its stores:
- * the first one asked for them all, and each asks for itself when it is made.
+ * Keep what is in hand if the request is for some of these words.  Otherwise an instruction could
+ * be abandoned between two stores: its first store requests all words, and then each store its own.
  */
 void copies_keep_in_hand(Processor *p, SpherePage *page)
 {
@@ -83,8 +90,8 @@ uint32_t copies_holders(Processor *p, SpherePage *page)
 }
 
 /*
- * Who has left T of @page dropped its translations by itself, but what it did with
- * them must still come before what @p is going to change.
+ * Order @p after the former table users of @page.  A processor that starts a new epoch drops its
+ * translations unasked, but its uses of them must precede the change that @p makes (invariant 3).
  */
 static void order_after_left(Processor *p, SpherePage *page)
 {
@@ -138,8 +145,8 @@ unsigned sphere_take_drops(Processor *p, uint64_t words[SPHERE_MAX_DROPS], bool 
 }
 
 /*
- * A store that finds the new epoch comes after @position, at which this one has
- * arrived: so it must not wait behind it any more.
+ * Raise the floor to @position, which @p has reached.  A store that finds the new epoch is ordered
+ * after @position, so an arc into an earlier step of @p could close a cycle.
  */
 void sphere_left_tables(Processor *p, Position position)
 {
@@ -149,10 +156,10 @@ void sphere_left_tables(Processor *p, Position position)
 }
 
 /*
- * @p stores to a page from which only it runs code.  If it does so often, it forgets
- * all code at its next boundary; if then it stores again before it runs code from here,
- * it has left.  It remains a reader of all lines, so whoever writes there comes
- * after what it ran.
+ * Let @p leave a page whose only code user it is, and to which it often stores.  After
+ * chaos.own_stores stores @p must forget all code at its next boundary.  If @p then stores here
+ * again before it runs code from here, @p is no code user any more.  @p remains a sharer of all
+ * lines, so a later writer is ordered after the code that @p ran (invariant 3).
  */
 static void leave_code(Processor *p, SpherePage *page)
 {
@@ -171,7 +178,7 @@ static void leave_code(Processor *p, SpherePage *page)
     }
 }
 
-/* Do copies of the page still exist?  If not, stores need not be seen. */
+/* Unprotect @page if it has no users any more: then stores may hit unseen. */
 static void unprotect_if_unused(Processor *p, SpherePage *page)
 {
     for (unsigned i = 0; page->tables && i < p->sphere->n_processors; i++) {
@@ -183,8 +190,8 @@ static void unprotect_if_unused(Processor *p, SpherePage *page)
 }
 
 /*
- * @p is going to keep copies: it must not store unseen to where they come from.  A
- * write bit that another has does no harm: @p cannot read that line before it is gone.
+ * Take @p's write bits of the page, so that @p does not change unseen what its copies come from.
+ * Write bits of others may stay: @p cannot read their lines before they are downgraded.
  */
 void copies_protect(Processor *p, SpherePage *page)
 {
@@ -209,8 +216,9 @@ void copies_protect(Processor *p, SpherePage *page)
 }
 
 /*
- * In a new epoch, most of the tables are those of the last one: read, and none of its stores goes
- * unseen there.  Then there is nothing to ask for.
+ * Enter the page without a request if @p can read the line, hence is ordered after its last writer,
+ * and none of @p's stores to the page hits unseen: the page is protected, and @p has no write bit
+ * there, not even one put aside.  So it is with most tables after a new epoch.
  */
 bool copies_enter_again(Processor *p, SpherePage *page, uint64_t lines)
 {

@@ -1,40 +1,42 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The transitions of a line, as one table:
+ * The transitions of a line, as one table.  Blockers are the holders that must lose permission:
  *
- *   state    asked for   by       who gives way, how        next state
- *   FREE     read        anyone   -                         SHARED
- *   FREE     write       anyone   -                         OWNED
- *   SHARED   read        anyone   -                         SHARED
- *   SHARED   write       anyone   other holders leave       OWNED
- *   OWNED    read        owner    -                         OWNED
- *   OWNED    read        another  owner becomes a reader    SHARED
- *   OWNED    write       owner    -                         OWNED
- *   OWNED    write       another  owner leaves              OWNED
+ *   state    request   from      blockers                      next state
+ *   FREE     read      any       -                             SHARED
+ *   FREE     write     any       -                             OWNED
+ *   SHARED   read      any       -                             SHARED
+ *   SHARED   write     any       other sharers: invalidated    OWNED
+ *   OWNED    read      owner     -                             OWNED
+ *   OWNED    read      another   owner: downgraded             SHARED
+ *   OWNED    write     owner     -                             OWNED
+ *   OWNED    write     another   owner: invalidated            OWNED
  *
- * That is MESI; E and M are one, since an owner's store goes unseen.  A line that
- * is read and then written, by one processor after the other, is migratory: a
- * read is then answered as a write.  Its new owner gets no write bit yet; so
- * its first store is seen, and a line that nobody writes any more is shared again.  A few
- * times in a row that is taken for granted, since each such store is a miss.
+ * This is MESI with E and M as one state, OWNED: the stores of an owner hit, so they are not seen.
  *
- * The last writer is kept when an owner gives way, with its position: whoever
- * reads later must come after it.  Readers need not be kept: they give way to a
- * writer, which comes after them, and is the last writer then.
+ * A line that processors read and then write, one after another, is migratory: a read request is
+ * then answered with ownership.  The new owner gets no write bit at first.  So its first store
+ * misses and is seen, and a line that is not written any more becomes shared again.  Each such
+ * store costs a miss; after chaos.proofs of them in a row, the next chaos.trusted reads get the
+ * write bit at once.  This changes speed, never correctness.
+ *
+ * When an owner is invalidated or downgraded, the directory keeps it as the last writer, with its
+ * position: a later requester must be ordered after the last writer (invariant 3).  Sharers need
+ * not be kept: a writer invalidates them, is ordered after them, and becomes the last writer.
  */
 #include "protocol/chaos.h"
 #include "protocol/directory.h"
 
 typedef enum Way {
     STAY,
-    OWNER_READS,                /* the owner becomes a reader */
+    OWNER_READS,                /* the owner is downgraded to a sharer */
     OTHERS_LEAVE,
 } Way;
 
 typedef struct Transition {
     Way others;
     LineState next;
-    LineState next_of_owner;    /* if the owner itself asks */
+    LineState next_of_owner;    /* if the owner itself requests */
 } Transition;
 
 static const Transition transitions[LINE_STATES][2] = {
@@ -101,7 +103,7 @@ uint8_t line_grant(Line *line, unsigned to, SphereAccess asked, SphereAccess acc
             line->proofs = 0;
             line->trusted = chaos.trusted;
         }
-        /* Read, then written, and another wrote it before. */
+        /* An upgrade by a sharer, after another processor's write. */
         if (held && line->state == LINE_SHARED && line->writer && line->writer != to + 1) {
             line->migratory = true;
         }
@@ -149,7 +151,7 @@ bool page_is_of(const SpherePage *page, unsigned index)
     return true;
 }
 
-/* The last writers are forgotten: its owner comes after them all, and others after it. */
+/* Forget the last writers: the owner is ordered after them all, and later holders after it. */
 size_t page_join(SpherePage *page)
 {
     page->whole = (Line) { .state = LINE_OWNED, .holders = page->lines[0].holders };

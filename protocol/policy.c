@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * How much is asked for, for how long it is kept, and what is given back: see policy.h.
+ * How much a request asks for, how long lines are kept, and which are released: see policy.h.
  */
 #include "protocol/chaos.h"
 #include "protocol/policy.h"
 #include "protocol/sphere-internal.h"
 
-/* The time in which requests are counted. */
+/* The time window in which requests are counted. */
 #define WINDOW_US 10000
 /* A request that waits for a lease to end comes less often, so it counts for more. */
 #define LEASE_WEIGHT 64
 /*
- * A line that is asked for again and again is given back unasked at the next boundary.  It is
- * wanted the more for every request, and the less if nobody else had it meanwhile.
+ * A line with @wanted above 0 is released unasked at the holder's next boundary.  A request that
+ * must wait raises @wanted; a release lowers it by one if no other processor took the line.
  */
 #define WANTED_ASKED 16
 #define WANTED_MOST 64
 
-/* --- how often lines of a page are asked for ---------------------------------------- */
+/* --- how often lines of a page are requested ---------------------------------------- */
 
 static unsigned often_asked(const SpherePage *page, int64_t now)
 {
@@ -39,7 +39,7 @@ bool policy_moves_whole(const SpherePage *page, int64_t now)
     return often_asked(page, now) < chaos.calm_moves;
 }
 
-/* After a few misses in a row of one processor on one other; a few more if it moved before. */
+/* After chaos.streak misses in a row with the same blocker; twice as many if lines moved before. */
 bool policy_moves_lines(const Processor *p, SpherePage *page, uint32_t in_the_way)
 {
     unsigned holder = __builtin_ctz(in_the_way) + 1;
@@ -62,7 +62,7 @@ bool policy_moves_lines(const Processor *p, SpherePage *page, uint32_t in_the_wa
 
 /* --- objects that are larger than a line ------------------------------------------------ */
 
-/* It moved with what was asked for before, and would soon be asked for, too. */
+/* Return true if @line seems to move with the lines beside it, so would be requested soon. */
 static bool comes_along(const Line *line, uint32_t holder)
 {
     return line->state == LINE_OWNED && line->holders == holder && line->migratory &&
@@ -94,8 +94,8 @@ bool policy_is_hot(const SpherePage *page)
 }
 
 /*
- * None for one that only reads: it may be waiting for the asker to write.  None from DMA; and a
- * vCPU that is alone has one line, which only DMA wants.
+ * No lease for a holder that only reads: it may be waiting for the requester to write.  None from
+ * DMA.  None with a single vCPU, which has one line for all memory, wanted only by DMA.
  */
 int64_t policy_lease_us(const Processor *p, SpherePage *page, int64_t now)
 {
@@ -117,7 +117,7 @@ int64_t policy_lease_us(const Processor *p, SpherePage *page, int64_t now)
     return us;
 }
 
-/* --- lines that are given back --------------------------------------------------------- */
+/* --- lines that are released unasked --------------------------------------------------- */
 
 Line *policy_line_to_lend(const Processor *p, SpherePage *page)
 {
