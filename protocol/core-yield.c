@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * More vCPUs than host cores.
+ * Yielding host cores when they are oversubscribed: more vCPUs than cores.
  *
- * The host takes its core from a vCPU wherever that is, and the vCPU keeps its lines until it runs
- * again.  Who asks for one sleeps so long, in the middle of something that others wait for,
- * perhaps, and they sleep, too.  We cannot tell who has no core; but somebody who sleeps for lines
- * mostly waits for one of those.  So as long as anybody does, whoever runs lets the host run
- * others every chaos.core_yield_us, at a boundary, where it is safe: then those who were asked give what
- * they have, and nobody sleeps for what one has that gave way like this.
- * Unless others than our vCPUs want the host as well: see core-yield.h.
+ * The host preempts a vCPU anywhere, and the vCPU keeps its lines until it runs again.  A requester
+ * of such a line sleeps until then.  If the requester holds a guest lock, other vCPUs block on that
+ * lock as well.  The recorder cannot see which vCPUs are preempted, but a requester that sleeps
+ * for lines mostly waits for one of them.  So as long as any requester sleeps, each RUNNING vCPU
+ * yields its core every chaos.core_yield_us, at a boundary, and is SAFE meanwhile.  Then holders
+ * that were asked get a core and serve, and no requester has to sleep for lines of a vCPU that
+ * yielded.  core-yield.h has an exception: when other processes want the cores, too.
  *
- * When it gives way decides who gets which line first, as the host's scheduler does, and may add a
- * step that does nothing, which is logged.  Nothing that is recorded is right or wrong by it.
+ * When a vCPU yields decides which requester gets a line first, as the host's scheduler does, and
+ * may add a step that does nothing, which is logged.  This changes speed, never correctness.
  */
 #include "protocol/chaos.h"
 #include "protocol/sphere-internal.h"

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Offers of one's host core to others.
+ * Offers of a thread's host core to other threads.  A policy: it changes speed, never correctness.
  *
- * Threads of ours that do the same give it back soon.  Other work of the host keeps it for
- * milliseconds, and who offered it every few steps would hardly get on.  Who had it we cannot see.
- * But if all of ours together have had less of the host than all its cores, or nearly all, while
- * somebody kept a core for long, then it was not ours; and there is no offer for a much longer time
- * than that.
+ * Threads of this process that yield likewise give the core back soon.  Another process keeps it
+ * for milliseconds, and a thread that offered its core every few steps would hardly advance.  Which
+ * thread had the core cannot be seen.  But if a core was gone for long, while all threads of this
+ * process together used less than all cores but half a one, then another process had it.  In that
+ * case there is no offer for OFFER_REST_US.
  */
 #ifndef PROTOCOL_CORE_YIELD_H
 #define PROTOCOL_CORE_YIELD_H
@@ -18,23 +18,24 @@
 
 #ifndef OFFER_LONG_US
 #define OFFER_LONG_US 500
-/* For a shorter time one cannot tell. */
+/* Over a shorter time the process's use of cores tells nothing. */
 #define OFFER_LOOK_US 10000
 #define OFFER_REST_US 100000
 #endif
 
-/* Of one thread, zero at first.  Times are in microseconds. */
+/* The offers of one thread; zero at first.  Times are in microseconds. */
 typedef struct Offer {
-    int64_t next;               /* not before */
-    int64_t looked, used;       /* by then our threads had used so much time of cores */
+    int64_t next;               /* no offer before this time */
+    int64_t looked, used;       /* latest check: its time, and the process's CPU time */
 } Offer;
 
+/* Return true if the thread may offer its core now. */
 static inline bool offer_is_due(const Offer *offer, int64_t now)
 {
     return now >= offer->next;
 }
 
-/* Offer it to whoever waits for one of the @n_cores, and not again before @pause. */
+/* Yield the core to any thread that waits for one of the @n_cores; no offer again before @pause. */
 static inline void offer_core(Offer *offer, unsigned n_cores, int64_t pause)
 {
     int64_t began = sphere_now_us(), now, used;

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * FDR's recorder of order (Xu, Bodik, Hill: A "Flight Data Recorder", section 4.2): an arc
- * for each pair of processors between which a line passes, but for those that
- * follow from others.
+ * FDR's recorder of order (Xu, Bodik, Hill: A "Flight Data Recorder", section 4.2): it logs an arc
+ * when a line passes between two processors, unless other arcs imply that arc.
  *
- * Each processor has a vector of what it has seen of the others (the paper's VIC): how
- * many of their steps come before its own next one.  An arc that adds nothing to it
- * is not logged.  Whoever comes after a processor that is safe has seen all that it has.
+ * Each processor has a vector (the paper's VIC): how many steps of each other processor come before
+ * its own next step.  An arc that would not raise the vector is not logged.  A processor that is
+ * ordered after a SAFE processor inherits that processor's vector: by invariant 4 the step into
+ * which the latest arcs of the SAFE processor lead has ended.
  */
 #include "protocol/order.h"
 #include "protocol/sphere-internal.h"
 
 typedef struct Fdr {
     Position seen[SPHERE_MAX_PROCESSORS];
-    /* Of the next step: */
-    uint32_t sources;           /* whom it was told of */
+    /* Sources of the next step: */
+    uint32_t sources;           /* processors, a bit for each */
     Position source[SPHERE_MAX_PROCESSORS];
-    Position implied[SPHERE_MAX_PROCESSORS];    /* by the other sources */
+    Position implied[SPHERE_MAX_PROCESSORS];    /* by the vectors of the other sources */
 } Fdr;
 
 static void *fdr_new(void)
@@ -24,7 +24,10 @@ static void *fdr_new(void)
     return g_new0(Fdr, 1);
 }
 
-/* The sphere's lock on @from, or that it does not run, keeps @seen as it is. */
+/*
+ * Inherit the vector of @from.  It does not change meanwhile: @from is SAFE and locked, or serves
+ * the request in this thread.
+ */
 static void imply(Processor *to, const Processor *from)
 {
     Fdr *fdr = to->order;

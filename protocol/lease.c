@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Leases: lines that move all the time stay for a while with who writes them.
+ * Leases: lines of a page whose lines move all the time stay with their dirty owner for a while.
  *
- * Whoever asks for such lines lets their owner go on at its boundaries, and waits for the end of
- * the lease instead.  But an owner that has stopped writing, since it spins on what another one
- * must write, say, would only lose time.  We do not see stores that hit, so the owner puts its
- * write bits aside when it is asked (L1_ASIDE), and looks some steps later whether they are back:
- * its next store missed then, and took them.  A line that was not written between two looks is
- * given away.
+ * A requester of such lines gives their owner a lease: it lets the owner go on past boundaries, and
+ * waits until the lease ends.  But an owner that writes no more, for example since it spins on a
+ * line that another processor must write, would only lose time.  Stores that hit are not seen.  So
+ * an owner that is asked puts its write bits of the lines aside (L1_ASIDE): its next store misses,
+ * and takes them back.  Some steps later the owner looks whether they are back, and if not, ends
+ * the lease.
  *
- * A bit that is aside is one that it has, in every other respect: it goes when the write bit would
- * go.  To own the line is not enough: in a page with copies who owns a line must still ask for
- * each store, and be told to come after those who had copies when it gets the bit.
+ * A lease changes speed, never correctness.  A write bit put aside counts as a write bit in every
+ * other respect, and is lost when the write bit would be.  Ownership alone does not entitle to the
+ * write bit: the owner of a line in a page with copies must make a request for each store, and is
+ * ordered after former table users when it gets the bit (copies_store_unseen(), invariant 3).
  */
 #include "protocol/chaos.h"
 #include "protocol/lease.h"
@@ -19,7 +20,7 @@
 #include "protocol/sphere-internal.h"
 #include "protocol/sphere-lock.h"
 
-/* --- who asks ---------------------------------------------------------------------- */
+/* --- the requester ----------------------------------------------------------------- */
 
 void lease_begin(Processor *p, SpherePage *page, int64_t now)
 {
@@ -33,7 +34,7 @@ bool lease_lasts(const Processor *p)
     return __atomic_load_n(&p->request.patient, __ATOMIC_RELAXED);
 }
 
-/* It is kicked in any case: now, to look whether it goes on to write, and when the lease ends. */
+/* Kick @from in any case: now, to look whether it still writes; and again when the lease ends. */
 void lease_asks(Processor *p, Processor *from)
 {
     if (lease_lasts(p)) {
@@ -57,7 +58,7 @@ void lease_end(Processor *p)
     }
 }
 
-/* --- who is asked ------------------------------------------------------------------ */
+/* --- the holder -------------------------------------------------------------------- */
 
 uint32_t lease_pressing(const Processor *p)
 {
@@ -77,7 +78,10 @@ bool sphere_is_pressed(const Processor *p)
     return lease_pressing(p);
 }
 
-/* Has @p written what @asker waits for, since it looked the last time? */
+/*
+ * Return true if @p, since it looked last, has written lines that @asker waits for, and put their
+ * write bits aside.  @p's own thread, at a boundary.
+ */
 static bool has_written(Processor *p, const Processor *asker)
 {
     SpherePage *page = __atomic_load_n(&asker->request.page, __ATOMIC_RELAXED);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What the sphere tells whoever records the order of steps, when a line passes: who comes
- * after whom.  FDR (fdr.c) makes arcs of it; Karma would make episodes and their
- * predecessors.  Either way a replay must get arcs of the form "not before @from has ended
- * @source steps", and those that follow from others may be left out.
+ * The interface between the sphere and the recorder of the order of steps.  When a line passes, the
+ * sphere says which processor is ordered after which.  FDR (fdr.c) makes arcs of that; Karma would
+ * make episodes and their predecessors.  Either way a replay must get arcs of the form "not before
+ * @from has ended @source steps".  An arc that others imply may be left out (invariant 3).
  *
- * All that @to is told is about its next step; it is emitted before that is made.
- * after_..() is called with the lock of the page that @to asks for, by any thread;
- * emit() by @to's own, which waits for nothing then.
+ * All sources of @to concern its next step, and are emitted before that step.  The functions
+ * after..() are called with the lock of the page that @to requests held, by any thread.  emit() is
+ * called by @to's own thread, when @to has no pending request.
  */
 #ifndef PROTOCOL_ORDER_H
 #define PROTOCOL_ORDER_H
@@ -15,18 +15,24 @@
 #include "protocol/sphere-internal.h"
 
 struct OrderRecorder {
-    /* What a recorder keeps of a processor: Processor.order. */
+    /* Create and free what the recorder keeps of a processor: Processor.order. */
     void *(*new)(void);
     void (*free)(void *order);
 
-    /* @from is safe, and locked: after all that it did, and all that it came after. */
+    /*
+     * Order @to after the published position of @from, and so after all that @from was ordered
+     * after.  @from is SAFE or serves @to's request; from->lock is held.
+     */
     void (*after)(Processor *to, const Processor *from);
-    /* After what it did some time ago; what it knew then is not known now. */
+    /*
+     * Order @to after an earlier @position of @from.  What @from was ordered after by then is not
+     * known any more.
+     */
     void (*after_position)(Processor *to, unsigned from, Position position);
-    /* After all that @waiter was told to come after, and has not emitted. */
+    /* Order @to after all sources of @waiter that were not emitted. */
     void (*after_sources)(Processor *to, const Processor *waiter);
 
-    /* Emit what was told since the last time.  True if that was anything at all. */
+    /* Emit the sources since the last call.  Return true if there was any arc to log. */
     bool (*emit)(Processor *to, OrderEmit *emit, void *opaque);
 };
 

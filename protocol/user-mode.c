@@ -1,20 +1,23 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * In user mode a processor has nothing to do with most of the kernel's memory.
+ * User mode: a processor there cannot reach most of the kernel's memory.
  *
- * A page is closed until somebody makes a translation of it that user mode can use, walks it, or
- * runs code from it; then it is open, for good.  What a processor in user mode holds of a closed
- * page it cannot touch before it enters the kernel, and that it tells under its lock.  So others
- * may take it at any time, as if the processor were safe: without waking it, be it that the host
- * lets another thread run in its place.  They come after the position at which it entered user
- * mode.  An access still happens only with permission, since the two are apart by the locks of
- * page and processor; and arcs still follow the moments at which lines pass, from a position that
- * was reached before, and behind every access that the holder made to the line.
+ * A page is closed until a processor makes a translation of it that user mode can use, walks it, or
+ * runs code from it; from then on it is open, for good.  A processor in user mode cannot access a
+ * closed page before it enters the kernel, and before that it leaves user mode, under its lock.
+ * So others may take its lines of closed pages at any time, as if it were SAFE: without waking it,
+ * even if the host has preempted its thread.  The takers are ordered after the position at which
+ * the holder entered user mode.
  *
- * FDR's send observation (section 4.3) allows an arc to begin anywhere between the holder's last
- * access to the line and where it is now.  We do not see accesses that hit, so it begins late, and
- * this is as near as we come to the last one.  All vCPUs read the time at every tick, so without
- * it each tick would wait for all that the programs of the others had done by then.
+ * Invariant 2 holds: the processor's lock separates the taking from the holder's next access to the
+ * page.  So does invariant 3, and arcs still follow the order in which lines pass: the source was
+ * reached before, and lies after every access by the holder to the line.
+ *
+ * By FDR's send observation (section 4.3) an arc may begin anywhere between the holder's last
+ * access to the line and the holder's present position.  Accesses that hit are not seen, so arcs
+ * usually begin late; this position is the closest known to the last access.  All vCPUs read the
+ * time at every tick.  Without this, each tick would have to wait for all that the programs of the
+ * other vCPUs had done by then.
  */
 #include "protocol/copies.h"
 #include "protocol/sphere-internal.h"
@@ -26,7 +29,10 @@ bool user_cannot_reach(const Processor *from, const SpherePage *page)
     return from->in_user && (!page->open || !SPHERE_RULE(OPEN));
 }
 
-/* Who sees it without the lock sees also what was taken before it was open. */
+/*
+ * Open @page.  With release: a processor that finds the page open without its lock also finds its
+ * L1 bytes as they are since lines were taken while the page was closed.
+ */
 void user_open(SpherePage *page)
 {
     __atomic_store_n(&page->open, true, __ATOMIC_RELEASE);

@@ -8,11 +8,11 @@
 #include "protocol/directory.h"
 
 /*
- * Is @from in user mode, which cannot reach this page?  Then the last it did there it had done
- * when it left the kernel.  Both are locked.
+ * Return true if @from is in user mode and cannot reach @page: its accesses to the page lie before
+ * left_kernel.  Called with page->lock and from->lock held.
  */
 bool user_cannot_reach(const Processor *from, const SpherePage *page);
-/* User mode may reach this page from now on.  It is locked. */
+/* Open @page: user mode may reach it from now on.  Called with page->lock held. */
 void user_open(SpherePage *page);
 
 #endif
