@@ -2,8 +2,9 @@
 /*
  * Parameters that a seed decides: see chaos.h.
  *
- * Each parameter has random numbers of its own, so that a new one changes no other.  How many of
- * them are not as usual is drawn first: few, so that a single cause can be seen, or most.
+ * Each parameter has a stream of random numbers of its own, so that a new parameter changes no
+ * other.  How many parameters get unusual values is drawn first: few, so that a single cause can be
+ * seen, or most.
  */
 #include <glib.h>
 #include <inttypes.h>
@@ -30,10 +31,10 @@ static const Parameter parameters[] = {
 #undef X
 };
 
-/* Of eight parameters, so many are not as usual. */
+/* How many of eight parameters get unusual values. */
 static const unsigned shares[] = { 1, 2, 4, 6 };
 
-/* The number of a stream that is no vCPU's. */
+/* The number of a stream that belongs to no vCPU. */
 #define STREAM_SHARE 1000
 
 /* --- random numbers ---------------------------------------------------------- */

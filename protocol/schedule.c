@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * See schedule.h.  Memory order: a position is published with release and read
- * with acquire, so all that a stream did before is seen by who waited for it, and
- * by who waited for that one: arcs that were left out as implied stay valid.
- * A waiter says what it wants before it looks at the position for the last time,
- * and a publisher looks at what is wanted after it has published (full barriers).
- * A turn is passed on with release as well.
+ * See schedule.h.
+ *
+ * Memory order.  A position is published with release and read with acquire, so a waiter sees all
+ * that the stream did before, and so does a waiter for that waiter: arcs that were left out as
+ * implied stay valid.  A waiter announces the wanted position before it reads the published one
+ * for the last time, and a publisher reads the wanted positions after it has published (full
+ * barriers).  A turn is passed on with release, too.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE             /* sched_setaffinity() */
@@ -15,40 +16,40 @@
 
 #include "protocol/schedule.h"
 
-/* How long to spin before one sleeps: if each has a host core, or another could use this one. */
+/* How long a waiter spins before it sleeps: with a host core of its own, or a shared one. */
 #define SPIN_US 200
 #define SPIN_SHARED_US 10
-/* How long a sleeper may overlook that it was interrupted. */
+/* How late a sleeper may notice that it was interrupted. */
 #define NAP_US 2000
 
 typedef struct Stream {
     Position reached;           /* atomic */
-    unsigned waits_for;         /* atomic; what it @wants of it was written after this */
-    Position wants;             /* atomic; 0: nothing */
-    int n_waiting;              /* for it; atomic */
+    unsigned waits_for;         /* the stream; atomic, written before @wants */
+    Position wants;             /* the position; atomic; 0: it does not wait */
+    int n_waiting;              /* waiters for this stream; atomic */
     int asleep;                 /* atomic, written under the lock */
     bool has_turn;              /* atomic, written under the lock */
-    GCond woken;                /* it waits no longer, or it is its turn */
+    GCond woken;                /* the wait is over, or it has a turn */
 
     /* Under the lock. */
     bool ended;
-    uint64_t since;             /* how many turns had been given when it got its latest one */
-    pid_t thread;               /* 0: it was not here yet */
-    int core;                   /* of its turn */
-    int pinned;                 /* that of its thread, or -1 */
+    uint64_t since;             /* @n_given when it got its latest turn */
+    pid_t thread;               /* 0: its thread has not come yet */
+    int core;                   /* host core of its turn */
+    int pinned;                 /* host core of its thread, or -1 */
 } Stream;
 
 struct Schedule {
     const ScheduleOps *ops;
     unsigned n_streams;
-    unsigned n_vcpus;           /* that take turns; 0: they do not */
-    bool fixed;                 /* one turn, in a fixed order; else a turn for each core */
-    cpu_set_t cores;            /* of the host, which we may use */
+    unsigned n_vcpus;           /* vCPUs that take turns; 0: none do */
+    bool fixed;                 /* one turn, in a fixed order; else one for each core */
+    cpu_set_t cores;            /* of the host, that we may use */
     GMutex lock;
     /* Under the lock. */
-    uint64_t n_given;           /* turns */
+    uint64_t n_given;           /* turns given so far */
     unsigned n_free;
-    int free_core[CPU_SETSIZE]; /* of turns that nobody could use */
+    int free_core[CPU_SETSIZE]; /* cores of turns that no vCPU could use */
     Stream stream[];
 };
 
@@ -66,7 +67,7 @@ Schedule *schedule_new(unsigned n_streams, const ScheduleOps *ops)
     return schedule;
 }
 
-/* It may run on any core again. */
+/* Let the thread run on any core again. */
 static void unpin(Schedule *schedule, Stream *stream)
 {
     if (stream->pinned >= 0) {
@@ -92,7 +93,7 @@ Position schedule_reached(Schedule *schedule, unsigned stream)
     return __atomic_load_n(&schedule->stream[stream].reached, __ATOMIC_ACQUIRE);
 }
 
-/* The position that @waiter wants @stream to reach; 0: none. */
+/* Return the position of @stream for which @waiter waits; 0: none. */
 static Position wanted_of(const Stream *waiter, unsigned stream)
 {
     Position wants = __atomic_load_n(&waiter->wants, __ATOMIC_ACQUIRE);
@@ -118,7 +119,7 @@ bool schedule_has_turn(Schedule *schedule, unsigned vcpu)
            __atomic_load_n(&schedule->stream[vcpu].has_turn, __ATOMIC_ACQUIRE);
 }
 
-/* Has it no turn, but could use one?  Under the lock. */
+/* Return true if @vcpu has no turn, but could use one.  Called with the lock held. */
 static bool lacks_turn(Schedule *schedule, unsigned vcpu)
 {
     Stream *stream = &schedule->stream[vcpu];
@@ -129,9 +130,9 @@ static bool lacks_turn(Schedule *schedule, unsigned vcpu)
 }
 
 /*
- * The thread is pinned to the turn's core.  The host would let it wait for the one on which it
- * was last, or on which it was woken, for longer than it takes until somebody must wait again,
- * while the core of who gave it the turn is idle.
+ * Give @to a turn on @core, and pin its thread there.  Unpinned, the thread would often wait for
+ * the core on which it ran last or was woken, longer than until the next vCPU must wait, while the
+ * core of the vCPU that passed the turn is idle.  Called with the lock held.
  */
 static void give_turn(Schedule *schedule, unsigned to, int core)
 {
@@ -150,7 +151,7 @@ static void give_turn(Schedule *schedule, unsigned to, int core)
     __atomic_store_n(&stream->has_turn, true, __ATOMIC_RELEASE);
 }
 
-/* One that nobody could use so far. */
+/* Give @vcpu a turn that no vCPU could use so far; return false if there is none, or no need. */
 static bool take_free_turn(Schedule *schedule, unsigned vcpu)
 {
     if (!schedule->n_free || !lacks_turn(schedule, vcpu)) {
@@ -160,7 +161,10 @@ static bool take_free_turn(Schedule *schedule, unsigned vcpu)
     return true;
 }
 
-/* Whose turn is it if @to is waited for: rather one for whom others wait; who had none longest. */
+/*
+ * Return the vCPU that gets a turn if @to is waited for; -1: none.  Prefer @to; then a vCPU that
+ * others wait for; then the vCPU whose latest turn was given first.  Called with the lock held.
+ */
 static int whose_turn(Schedule *schedule, unsigned to)
 {
     int best = -1;
@@ -179,7 +183,7 @@ static int whose_turn(Schedule *schedule, unsigned to)
     return best;
 }
 
-/* If it has one.  Under the lock. */
+/* Pass the turn of @from on, if it has any; @to is waited for.  Called with the lock held. */
 static void pass_turn(Schedule *schedule, unsigned from, unsigned to)
 {
     Stream *stream = &schedule->stream[from];
@@ -221,7 +225,7 @@ void schedule_share_cores(Schedule *schedule, unsigned n_vcpus)
     }
 }
 
-/* Its thread is here for the first time. */
+/* Note the stream's thread when it comes for the first time.  Called with the lock held. */
 static void come(Schedule *schedule, Stream *stream)
 {
     if (!stream->thread) {
@@ -249,7 +253,7 @@ bool schedule_turn(Schedule *schedule, unsigned vcpu)
     return schedule_has_turn(schedule, vcpu);
 }
 
-/* The others can all go on, or wait for one that can. */
+/* Pass the turn to any vCPU that has not ended: it can go on, or waits for a vCPU that can. */
 void schedule_end(Schedule *schedule, unsigned vcpu)
 {
     unsigned next = 0;
@@ -268,7 +272,7 @@ void schedule_end(Schedule *schedule, unsigned vcpu)
 
 /* --- positions --------------------------------------------------------------- */
 
-/* @waiter, which waits no longer.  Without a turn to be had it goes on when it is given one. */
+/* Wake @waiter, whose wait is over; without a turn for it, leave that to the next pass_turn(). */
 static void wake(Schedule *schedule, unsigned waiter)
 {
     g_mutex_lock(&schedule->lock);
@@ -295,7 +299,7 @@ void schedule_publish(Schedule *schedule, unsigned stream, Position position)
     }
 }
 
-/* Who comes to want something while this looks kicks the stream, which looks again. */
+/* A waiter that comes during this call kicks the stream, which then calls again. */
 Position schedule_wanted(Schedule *schedule, unsigned stream)
 {
     Position reached = schedule_reached(schedule, stream);
@@ -311,6 +315,7 @@ Position schedule_wanted(Schedule *schedule, unsigned stream)
     return first;
 }
 
+/* Announce that @waiter waits until @stream has reached @position; 0: no longer. */
 static void want(Schedule *schedule, unsigned waiter, unsigned stream, Position position)
 {
     __atomic_store_n(&schedule->stream[waiter].waits_for, stream, __ATOMIC_RELAXED);
@@ -318,7 +323,7 @@ static void want(Schedule *schedule, unsigned waiter, unsigned stream, Position 
     __atomic_fetch_add(&schedule->stream[stream].n_waiting, position ? 1 : -1, __ATOMIC_SEQ_CST);
 }
 
-/* Until it has reached that, is woken for another reason, or a moment has passed. */
+/* Sleep until @stream has reached @position, @waiter is woken otherwise, or NAP_US have passed. */
 static void sleep_until(Schedule *schedule, unsigned waiter, unsigned stream, Position position)
 {
     Stream *self = &schedule->stream[waiter];
@@ -333,7 +338,7 @@ static void sleep_until(Schedule *schedule, unsigned waiter, unsigned stream, Po
     g_mutex_unlock(&schedule->lock);
 }
 
-/* Should @waiter, which has spun for @us, rather sleep, and leave its turn to another? */
+/* Return true if a waiter for @stream that has spun for @us should sleep and pass its turn on. */
 static bool is_better_asleep(Schedule *schedule, unsigned stream, int64_t us)
 {
     if (!schedule->n_vcpus) {

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The order of a replay: who has got how far, and who waits for whom.
+ * The order of a replay: the position that each stream has reached, and which stream waits for
+ * which.  A stream is a vCPU, or DMA, which is the last.
  *
- * Threads run in parallel, ordered by the recorded arcs alone.  Each stream (a
- * vCPU, or DMA, the last) publishes its position where it likes; late is allowed,
- * before it waits is a must.  A waiter tells the stream that it waits for where it
- * wants to see it stop and publish, and kicks it.
+ * Threads run in parallel, ordered by the recorded arcs alone.  A stream may publish its position
+ * late, but must do so before it waits.  A waiter tells the stream for which it waits at which
+ * position to stop and publish, and kicks it.
  *
- * If there are more vCPUs than host cores, those that run at the same time are as many as
- * cores, each with a core of its own: its turn.  Who must wait leaves it to the one that it waits
- * for, or to another that can go on.
+ * If there are more vCPUs than host cores, only as many vCPUs run at a time as there are cores,
+ * each on a core of its own: its turn.  A vCPU that must wait passes its turn to the vCPU for which
+ * it waits, or to another that can go on.
  *
- * Or they take turns in one thread's time: one runs until it must wait, then the one that it
- * waits for does, until that must wait; when one ends, the first that can go on.  When
- * who runs depends on the recording alone, so this is one fixed order.
+ * Alternatively one vCPU runs at a time, in a fixed order.  It runs until it must wait, and passes
+ * the turn to the vCPU for which it waits; at its end, to the first vCPU that has not ended.  So
+ * which vCPU runs when depends on the recording alone.
  *
  * This knows nothing of QEMU.
  */
@@ -27,7 +27,7 @@ typedef struct Schedule Schedule;
 typedef struct ScheduleOps {
     /* Make @stream publish its position soon.  Any thread. */
     void (*kick)(unsigned stream);
-    /* Should @stream stop waiting, and do something else? */
+    /* Return true if @stream should stop waiting, to do something else.  Its own thread. */
     bool (*interrupted)(unsigned stream);
 } ScheduleOps;
 
@@ -35,34 +35,37 @@ Schedule *schedule_new(unsigned n_streams, const ScheduleOps *ops);
 void schedule_free(Schedule *schedule);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Schedule, schedule_free)
 
-/* From the start: only one thread at a time, in a fixed order.  vCPU 0 begins. */
+/* Let one thread run at a time, in a fixed order; vCPU 0 begins.  Called before any runs. */
 void schedule_take_turns(Schedule *schedule, unsigned n_vcpus);
 /*
- * From the start: only as many threads at a time as there are host cores that the caller may use.
- * Threads are pinned to them, from their first wait until they end or the schedule is freed.
+ * Let only as many threads run at a time as there are host cores that the caller may use.  Threads
+ * are pinned to cores from their first wait until they end or the schedule is freed.  Called before
+ * any runs.
  */
 void schedule_share_cores(Schedule *schedule, unsigned n_vcpus);
 /*
- * Wait, as @vcpu, for its turn, if they take turns.  False if it was interrupted
- * before that.  It keeps its turn until it waits for another, or ends.
+ * Wait for @vcpu's turn, if vCPUs take turns.  Return false if interrupted before that.  @vcpu
+ * keeps its turn until it waits for another stream, or ends.  @vcpu's own thread.
  */
 bool schedule_turn(Schedule *schedule, unsigned vcpu);
+/* Return true if @vcpu may run: it has a turn, or vCPUs take none.  Any thread. */
 bool schedule_has_turn(Schedule *schedule, unsigned vcpu);
-/* @vcpu has come to its end: it is the turn of another. */
+/* End @vcpu, and pass its turn on.  Its own thread. */
 void schedule_end(Schedule *schedule, unsigned vcpu);
 
-/* @stream has ended @position steps.  Its own thread. */
+/* Publish that @stream has ended @position steps.  @stream's thread, or one that advances DMA. */
 void schedule_publish(Schedule *schedule, unsigned stream, Position position);
+/* Return the published position of @stream.  Any thread. */
 Position schedule_reached(Schedule *schedule, unsigned stream);
-/* The next position at which somebody waits for @stream; UINT64_MAX: nobody. */
+/* Return the next position of @stream for which a stream waits; UINT64_MAX: none. */
 Position schedule_wanted(Schedule *schedule, unsigned stream);
 
 /*
- * Wait, as @waiter, until @stream has ended @position steps.  False if @waiter was
- * interrupted before that.
+ * Wait until @stream has ended @position steps.  Return false if @waiter was interrupted before
+ * that.  @waiter's own thread.
  */
 bool schedule_wait(Schedule *schedule, unsigned waiter, unsigned stream, Position position);
-/* Wait for nothing, until interrupted or some milliseconds have passed. */
+/* Sleep until interrupted, for some milliseconds at most.  @waiter's own thread. */
 void schedule_idle(Schedule *schedule, unsigned waiter);
 
 #endif
