@@ -1,45 +1,45 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The rules of the protocol that the tester can break, one at a time, to show that
- * it would notice.  SPHERE_RULE(name) in the sphere, and RULE(name) in the
- * tester, is false when that rule is broken.
+ * The rules of the protocol.  The tester can break each rule in turn, to show that it would notice.
+ * SPHERE_RULE(name) in the sphere and RULE(name) in the tester are false for the broken rule.
+ * The terms are those of protocol/sphere.h and protocol/copies.c.
  */
 #ifndef TESTS_RULES_H
 #define TESTS_RULES_H
 
 #define RULES(rule) \
-    rule(ORDERED, "an abandoned step that acquired something is a step") \
-    rule(RESERVE, "the first asker reserves what it asks for") \
-    rule(TAKE_ARC, "who takes a line comes after who held it") \
-    rule(WRITER_ARC, "who gets a line comes after its last writer") \
-    rule(PASS_ARCS, "who passes a reservation comes after what was taken for it") \
-    rule(OLD_IMPLIES_NOTHING, "old sources imply nothing") \
-    rule(DROP_TABLE, "who writes a table word makes others drop translations") \
-    rule(DROP_CODE, "who writes code makes others forget theirs") \
-    rule(LEAVE_CODE, "who writes to its own code may store unseen when it has forgotten it") \
-    rule(PROTECT, "a page with copies has no write bits") \
-    rule(DEPOSIT, "who left T comes before later changes") \
-    rule(LEFT_AT_READ, "and before stores of who got a write bit with a read") \
-    rule(LEFT_IS_EVENT, "who drops all translations by itself tells replay") \
-    rule(DROPS_TAKEN, "translations are dropped before the next step") \
+    rule(ORDERED, "an abandoned step that acquired a line counts as a step") \
+    rule(RESERVE, "the first requester of a line reserves it") \
+    rule(TAKE_ARC, "a taker is ordered after the holder from which it takes a line") \
+    rule(WRITER_ARC, "a processor that is granted a line is ordered after the line's last writer") \
+    rule(PASS_ARCS, "a requester that passes a reserver is ordered after the reserver's sources") \
+    rule(OLD_IMPLIES_NOTHING, "an old position of a source implies no other sources") \
+    rule(DROP_TABLE, "a store to a table word makes other table users drop translations") \
+    rule(DROP_CODE, "a store to code makes other code users forget their code") \
+    rule(LEAVE_CODE, "a code user stores unseen to its page only after it has forgotten the code") \
+    rule(PROTECT, "a processor that makes copies of a page has no write bits there") \
+    rule(DEPOSIT, "a change of a table page is ordered after the page's former table users") \
+    rule(LEFT_AT_READ, "a read that returns a write bit is ordered after former table users, too") \
+    rule(LEFT_IS_EVENT, "a processor that drops all translations by itself logs that for replay") \
+    rule(DROPS_TAKEN, "a processor drops translations that others changed before its next step") \
     rule(REPLAY_DROPS, "replay drops translations where recording did") \
-    rule(REPLAY_WAITS_FIRST, "replay walks after all waits of the step") \
+    rule(REPLAY_WAITS_FIRST, "replay walks page tables only after all waits of the step") \
     rule(FAULT_IS_STEP, "a fault is a step") \
-    rule(FAULT_COUNTED_FIRST, "a fault under exclusive execution is a step before others run") \
+    rule(FAULT_COUNTED_FIRST, "a fault in an exclusive step is counted before other vCPUs run") \
     rule(OWN_ALL_FIRST, "an instruction owns all its lines before its first store") \
-    rule(ALL_AT_FIRST_MISS, "or its first store asks for all of them, if that is one line") \
-    rule(TWO_PAGES_ALONE, "or it runs exclusively, if there are two and one has no write bits") \
-    rule(NO_MIGRATION, "nothing migrates in a page with copies") \
-    rule(IN_HAND, "a store that was granted need not ask again, be others in T") \
-    rule(IN_HAND_PASSES, "nor wait behind who reserves what it has") \
-    rule(IN_HAND_STAYS, "what is in hand stays so for the later stores of an instruction") \
-    rule(READER_STAYS, "only who has written a line gives it back unasked") \
-    rule(USER_ARC, "who takes from user mode comes after what the kernel did there") \
-    rule(OPEN, "lines that user mode reaches are not taken from it") \
-    rule(LEAVE_USER, "who needs others leaves user mode first") \
-    rule(WALKS_OPEN, "what is walked in user mode is open") \
-    rule(GOES_ON, "only who has put its write bit aside takes it back") \
-    rule(RUN_AT_GRANT, "nobody takes back what was granted before it was used")
+    rule(ALL_AT_FIRST_MISS, "of several stores to one line, the first that misses requests all") \
+    rule(TWO_PAGES_ALONE, "stores to two pages, of which one has no write bits, run exclusively") \
+    rule(NO_MIGRATION, "no line of a page with copies migrates") \
+    rule(IN_HAND, "a store whose words are in hand does not ask table users again") \
+    rule(IN_HAND_PASSES, "a store whose words are in hand does not wait behind a reservation") \
+    rule(IN_HAND_STAYS, "words in hand stay in hand for the later stores of an instruction") \
+    rule(READER_STAYS, "only a dirty owner gives a line back unasked") \
+    rule(USER_ARC, "a taker from user mode is ordered after the holder's entry to user mode") \
+    rule(OPEN, "lines that user mode can reach are not taken from a processor in user mode") \
+    rule(LEAVE_USER, "a processor leaves user mode before it accesses a closed page") \
+    rule(WALKS_OPEN, "a page that user mode walks or runs code from is open") \
+    rule(GOES_ON, "a store takes back only a write bit that was put aside") \
+    rule(RUN_AT_GRANT, "a waiter runs from its grant on, so the line stays until it is used")
 
 enum {
     RULE_NONE,
