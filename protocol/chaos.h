@@ -77,7 +77,7 @@
     X(proofs, PROOFS, 1, CHAOS_MOST_PROOFS) \
     X(trusted, TRUSTED, 0, CHAOS_MOST_TRUSTED) \
     /* \
-     * Stores of the only code user to a page until it stops being one (copies.c): memory of an \
+     * Stores of the only code user of a page until it leaves the page (copies.c): memory of an \
      * ended program becomes data, but a little data may lie beside code.  At least 1: the code \
      * user must forget its code before it leaves the page. \
      */ \

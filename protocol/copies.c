@@ -11,8 +11,8 @@
  * ordered after that user (invariant 3: a copy is a read that lasts).
  *
  * A code user is a bit of the page.  A processor may drop all its translations at once, and with
- * them leave thousands of pages.  So table users have epochs: a new epoch ends the use of all
- * pages, and none of them is visited.
+ * them leave thousands of pages.  So table users have epochs: a new epoch ends the
+ * processor's use of all table pages, and no page need be visited.
  *
  * Called with the lock of the request's page held, except for sphere_take_drops() and
  * sphere_left_tables(), which the processor's own thread calls without locks.
@@ -158,8 +158,8 @@ void sphere_left_tables(Processor *p, Position position)
 /*
  * Let @p leave a page whose only code user it is, and to which it often stores.  After
  * chaos.own_stores stores @p must forget all code at its next boundary.  If @p then stores here
- * again before it runs code from here, @p is no code user any more.  @p remains a sharer of all
- * lines, so a later writer is ordered after the code that @p ran (invariant 3).
+ * again before it runs code from here, @p is no code user any more.  @p still holds all lines,
+ * so a later writer is ordered after the code that @p ran (invariant 3).
  */
 static void leave_code(Processor *p, SpherePage *page)
 {
@@ -218,7 +218,7 @@ void copies_protect(Processor *p, SpherePage *page)
 /*
  * Enter the page without a request if @p can read the line, hence is ordered after its last writer,
  * and none of @p's stores to the page hits unseen: the page is protected, and @p has no write bit
- * there, not even one put aside.  So it is with most tables after a new epoch.
+ * there, set or put aside.  Most tables are entered so in a new epoch.
  */
 bool copies_enter_again(Processor *p, SpherePage *page, uint64_t lines)
 {

@@ -5,7 +5,7 @@
  * The host preempts a vCPU anywhere, and the vCPU keeps its lines until it runs again.  A requester
  * of such a line sleeps until then.  If the requester holds a guest lock, other vCPUs block on that
  * lock as well.  The recorder cannot see which vCPUs are preempted, but a requester that sleeps
- * for lines mostly waits for one of them.  So as long as any requester sleeps, each RUNNING vCPU
+ * for lines mostly waits for such a vCPU.  So as long as any requester sleeps, each RUNNING vCPU
  * yields its core every chaos.core_yield_us, at a boundary, and is SAFE meanwhile.  Then holders
  * that were asked get a core and serve, and no requester has to sleep for lines of a vCPU that
  * yielded.  core-yield.h has an exception: when other processes want the cores, too.

@@ -4,9 +4,9 @@
  *
  * Threads of this process that yield likewise give the core back soon.  Another process keeps it
  * for milliseconds, and a thread that offered its core every few steps would hardly advance.  Which
- * thread had the core cannot be seen.  But if a core was gone for long, while all threads of this
- * process together used less than all cores but half a one, then another process had it.  In that
- * case there is no offer for OFFER_REST_US.
+ * thread had the core cannot be seen.  But if the core was gone for OFFER_LONG_US, and since the
+ * latest check all threads of this process together used less than n_cores - 1/2 cores, another
+ * process had the core.  Then there is no offer for OFFER_REST_US.
  */
 #ifndef PROTOCOL_CORE_YIELD_H
 #define PROTOCOL_CORE_YIELD_H
@@ -35,7 +35,7 @@ static inline bool offer_is_due(const Offer *offer, int64_t now)
     return now >= offer->next;
 }
 
-/* Yield the core to any thread that waits for one of the @n_cores; no offer again before @pause. */
+/* Yield the core, one of @n_cores, to any thread that waits for it; no new offer for @pause. */
 static inline void offer_core(Offer *offer, unsigned n_cores, int64_t pause)
 {
     int64_t began = sphere_now_us(), now, used;

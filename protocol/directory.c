@@ -20,9 +20,10 @@
  * store costs a miss; after chaos.proofs of them in a row, the next chaos.trusted reads get the
  * write bit at once.  This changes speed, never correctness.
  *
- * When an owner is invalidated or downgraded, the directory keeps it as the last writer, with its
- * position: a later requester must be ordered after the last writer (invariant 3).  Sharers need
- * not be kept: a writer invalidates them, is ordered after them, and becomes the last writer.
+ * When an owner that may have written is invalidated or downgraded, the directory keeps it as the
+ * last writer, with its position: a later requester must be ordered after the last writer
+ * (invariant 3).  Sharers need not be kept: a writer invalidates them, is ordered after them, and
+ * becomes the last writer.
  */
 #include "protocol/chaos.h"
 #include "protocol/directory.h"

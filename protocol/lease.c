@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Leases: lines of a page whose lines move all the time stay with their dirty owner for a while.
+ * Leases: lines that move often stay with their dirty owner for a while.
  *
  * A requester of such lines gives their owner a lease: it lets the owner go on past boundaries, and
  * waits until the lease ends.  But an owner that writes no more, for example since it spins on a
  * line that another processor must write, would only lose time.  Stores that hit are not seen.  So
  * an owner that is asked puts its write bits of the lines aside (L1_ASIDE): its next store misses,
  * and takes them back.  Some steps later the owner looks whether they are back, and if not, ends
- * the lease.
+ * the lease of the requester that waits for them.
  *
  * A lease changes speed, never correctness.  A write bit put aside counts as a write bit in every
- * other respect, and is lost when the write bit would be.  Ownership alone does not entitle to the
+ * other respect, and is lost when the write bit would be.  Ownership alone does not justify a
  * write bit: the owner of a line in a page with copies must make a request for each store, and is
  * ordered after former table users when it gets the bit (copies_store_unseen(), invariant 3).
  */

@@ -12,7 +12,7 @@
 #define LEASE_WEIGHT 64
 /*
  * A line with @wanted above 0 is released unasked at the holder's next boundary.  A request that
- * must wait raises @wanted; a release lowers it by one if no other processor took the line.
+ * must wait raises @wanted; a release after which no other processor had the line lowers it.
  */
 #define WANTED_ASKED 16
 #define WANTED_MOST 64
@@ -39,7 +39,7 @@ bool policy_moves_whole(const SpherePage *page, int64_t now)
     return often_asked(page, now) < chaos.calm_moves;
 }
 
-/* After chaos.streak misses in a row with the same blocker; twice as many if lines moved before. */
+/* True after chaos.streak misses in a row with one blocker; twice as many if lines moved before. */
 bool policy_moves_lines(const Processor *p, SpherePage *page, uint32_t in_the_way)
 {
     unsigned holder = __builtin_ctz(in_the_way) + 1;
@@ -94,8 +94,8 @@ bool policy_is_hot(const SpherePage *page)
 }
 
 /*
- * No lease for a holder that only reads: it may be waiting for the requester to write.  None from
- * DMA.  None with a single vCPU, which has one line for all memory, wanted only by DMA.
+ * Give no lease to a holder that only reads: it may be waiting for the requester to write.  DMA
+ * gives none.  Nor is there any with a single vCPU: all memory is one line, wanted only by DMA.
  */
 int64_t policy_lease_us(const Processor *p, SpherePage *page, int64_t now)
 {

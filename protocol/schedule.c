@@ -44,7 +44,7 @@ struct Schedule {
     unsigned n_streams;
     unsigned n_vcpus;           /* vCPUs that take turns; 0: none do */
     bool fixed;                 /* one turn, in a fixed order; else one for each core */
-    cpu_set_t cores;            /* of the host, that we may use */
+    cpu_set_t cores;            /* host cores that the process may use */
     GMutex lock;
     /* Under the lock. */
     uint64_t n_given;           /* turns given so far */
@@ -253,7 +253,7 @@ bool schedule_turn(Schedule *schedule, unsigned vcpu)
     return schedule_has_turn(schedule, vcpu);
 }
 
-/* Pass the turn to any vCPU that has not ended: it can go on, or waits for a vCPU that can. */
+/* Pass the turn to a vCPU that has not ended: each can go on, or waits for a vCPU that can. */
 void schedule_end(Schedule *schedule, unsigned vcpu)
 {
     unsigned next = 0;
@@ -299,7 +299,7 @@ void schedule_publish(Schedule *schedule, unsigned stream, Position position)
     }
 }
 
-/* A waiter that comes during this call kicks the stream, which then calls again. */
+/* Miss no waiter for long: a waiter that comes meanwhile kicks the stream, which calls again. */
 Position schedule_wanted(Schedule *schedule, unsigned stream)
 {
     Position reached = schedule_reached(schedule, stream);

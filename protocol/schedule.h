@@ -53,7 +53,7 @@ bool schedule_has_turn(Schedule *schedule, unsigned vcpu);
 /* End @vcpu, and pass its turn on.  Its own thread. */
 void schedule_end(Schedule *schedule, unsigned vcpu);
 
-/* Publish that @stream has ended @position steps.  @stream's thread, or one that advances DMA. */
+/* Publish that @stream has ended @position steps.  @stream's thread, or that which advances DMA. */
 void schedule_publish(Schedule *schedule, unsigned stream, Position position);
 /* Return the published position of @stream.  Any thread. */
 Position schedule_reached(Schedule *schedule, unsigned stream);

@@ -673,7 +673,7 @@ static void become_safe(Processor *p, Position position)
     sphere_unlock(&p->lock);
 }
 
-/* Become SAFE before waking a thread: the woken thread may preempt this one on its host core. */
+/* Become SAFE before waking a thread, which may preempt this thread on its host core. */
 void sphere_serve(Processor *p, Position position)
 {
     uint32_t asleep;

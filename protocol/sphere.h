@@ -13,14 +13,14 @@
  *
  * 1. A processor loses permission only at safepoints: while SAFE, or by its own act at a boundary.
  *    (In user mode it also loses lines that user mode cannot reach: sphere_enter_user().)
- * 2. An access needs permission: a read that of a sharer or the owner, a write that of the owner.
- *    A line with an owner has no sharers.
+ * 2. An access needs permission: a reader must be a sharer or the owner, a writer the owner.  A
+ *    line with an owner has no sharers.
  * 3. When permission passes from j to i, the requesting step of i is ordered after j, by an
  *    arc or by arcs that imply one.  The arc's source lies after every access by j to the line.
  * 4. No processor waits in mid-step.  A step that must wait is abandoned; if an arc came in, the
  *    abandoned try counts as a step.  Otherwise a taker, which is ordered after the published
  *    position, would not be ordered after the source of that arc.  (A requester may linger in
- *    mid-step for chaos.linger_us, but not while another processor waits for it.)
+ *    mid-step for chaos.linger_us, but not while a request presses it: sphere_is_pressed().)
  * 5. No lock is held while a thread waits for a line, logs or jumps.
  *
  * By 1 and 2 a handshake separates conflicting accesses, so the recorded execution is
@@ -95,7 +95,7 @@ typedef struct SphereCounts {
     uint64_t code_left;         /* times a code user left a page, because of a store */
     uint64_t abandoned;         /* steps; counted by the caller */
     uint64_t exclusive;         /* steps run exclusively; counted by the caller */
-    uint64_t wait_us[20];       /* waits shorter than 2^i us, and no shorter than half of that */
+    uint64_t wait_us[20];       /* waits from 2^(i - 1) up to 2^i us; the last: longer ones, too */
     uint64_t waited_us;
 } SphereCounts;
 
@@ -201,16 +201,16 @@ bool sphere_gives_way(Processor *processor, Position position);
 void sphere_yield_core(Processor *processor, Position position);
 
 /*
- * Set the floor to @position.  RUNNING; no step from @position on has been published, and none
- * before it needs what is requested from now on.
+ * Set the floor to @position.  No step from @position on has been published, and no step before
+ * needs what is requested from now on.
  */
 void sphere_boundary(Processor *processor, Position position);
 /* The position of its latest boundary, to which arcs lead. */
 Position sphere_floor(const Processor *processor);
 
 /*
- * Make the processor exclusive: no other vCPU runs, and it cannot wait.  Its requests pass all
- * reservations and are granted at once.
+ * Set whether the processor is exclusive: no other vCPU runs, and it cannot wait.  All requests of
+ * an exclusive processor pass reservations and are granted before sphere_acquire() returns.
  */
 void sphere_set_exclusive(Processor *processor, bool exclusive);
 bool sphere_is_exclusive(const Processor *processor);
@@ -219,8 +219,8 @@ bool sphere_is_exclusive(const Processor *processor);
 
 /*
  * Request @access to @size bytes at @offset, all in one page.  SPHERE_GRANTED: sphere_arcs() has
- * the arcs to log before the access.  SPHERE_ASKED: call sphere_linger(), or end the
- * step without any further access and call sphere_await() at the boundary.
+ * the arcs to log before the access.  SPHERE_ASKED: call sphere_linger(), or end the step
+ * without any further access and call sphere_await() at the boundary.
  */
 SphereAnswer sphere_acquire(Processor *processor, uint64_t offset, unsigned size,
                             SphereAccess access);
@@ -242,8 +242,8 @@ void sphere_left_tables(Processor *processor, Position position);
 
 /*
  * Wait up to chaos.linger_us for the request to be granted, in mid-step and so not SAFE.  Return
- * true if granted, as if the holders had been SAFE when they were asked.  Gives up as soon as
- * another processor waits for this one, so no cycle of waiters forms.
+ * true if granted, as if the holders had been SAFE when they were asked.  Gives up at once if
+ * sphere_is_pressed(), or if the request gives a lease, so no cycle of waiters forms.
  */
 bool sphere_linger(Processor *processor);
 

@@ -15,9 +15,9 @@
  *
  * By FDR's send observation (section 4.3) an arc may begin anywhere between the holder's last
  * access to the line and the holder's present position.  Accesses that hit are not seen, so arcs
- * usually begin late; this position is the closest known to the last access.  All vCPUs read the
- * time at every tick.  Without this, each tick would have to wait for all that the programs of the
- * other vCPUs had done by then.
+ * begin late; of a closed page, the entry to user mode is the closest known to the last access.
+ * All vCPUs read the time at every tick.  Without this, each tick would have to wait for all that
+ * the programs of the other vCPUs had done by then.
  */
 #include "protocol/copies.h"
 #include "protocol/sphere-internal.h"
@@ -31,7 +31,7 @@ bool user_cannot_reach(const Processor *from, const SpherePage *page)
 
 /*
  * Open @page.  With release: a processor that finds the page open without its lock also finds its
- * L1 bytes as they are since lines were taken while the page was closed.
+ * L1 bytes lowered for the lines that were taken while the page was closed.
  */
 void user_open(SpherePage *page)
 {
