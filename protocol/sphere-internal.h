@@ -38,7 +38,7 @@ struct Processor {
     /* Under the lock. */
     int lock;
     bool running;
-    Position published;
+    Position published;         /* while RUNNING, only its own thread reads and writes it */
     bool in_user;               /* it is in user mode, where it reaches open pages only */
     Position left_kernel;       /* where it entered user mode */
     int dozing;                 /* futex, atomic: 1 while it sleeps until it loses a line */
