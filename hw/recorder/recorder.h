@@ -1,12 +1,29 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What QEMU calls: the hooks of qemu-patches/, and start and stop.
+ * The contract with QEMU: all functions that the patches in qemu-patches/ call.
  *
- * A hook that is off costs one test of recorder_mode, and none lies on the fast
- * path of generated code.  The mode changes only while all vCPUs are stopped.
+ * Terms of all comments in this directory (docs/design.md has more):
+ *   step      unit of ordering on one vCPU: an instruction that retires or faults, the delivery of
+ *             an exception or interrupt, or an event that is a step (log_event_is_step())
+ *   position  number of steps that a vCPU has completed since the recording started
+ *   boundary  point between two steps: in cpu_exec()'s loop, before a TB is looked up.  Position
+ *             and registers are exact there.
+ *   line      64 bytes of main RAM.  While several vCPUs are recorded, a vCPU may access a line
+ *             only while it holds the line, for reading or for writing.
+ *   RUNNING   state of a vCPU from which no other processor takes lines, except lines that user
+ *             mode cannot reach (sphere_enter_user())
+ *   SAFE      state of a vCPU from which other processors may take any line
+ *   abandon   undo the running instruction as for a fault (restore the state, longjmp to
+ *             cpu_exec()); the instruction runs again later
+ *   drop      invalidate translations; DROP is the log event for it
+ *   sphere    what is recorded: vCPUs and main RAM.  Everything else is outside of it.
  *
- * Who may call: hooks with a CPUState, the thread of that vCPU; the others, the
- * main thread with the big lock.
+ * While the recorder is off, most hooks cost one test of recorder_mode.  No hook lies on the fast
+ * path of generated code.  QEMU calls the inline function, which tests the mode; the function with
+ * the suffix _slow behind it does the work.
+ *
+ * Concurrency: a hook with a CPUState argument is called in that vCPU's thread.  The comments of
+ * the other hooks name the thread.  recorder_mode changes only while all vCPUs are stopped.
  */
 #ifndef RECORDER_H
 #define RECORDER_H
@@ -22,11 +39,13 @@ typedef enum RecorderMode {
     RECORDER_REPLAYING,
 } RecorderMode;
 
-/* Internal: a test of it needs no load of its address. */
+/* Hidden visibility: a test of the mode needs no load of the variable's address. */
 extern G_GNUC_INTERNAL RecorderMode recorder_mode;
-/* Somebody wants to know of accesses to some bytes, while replaying (replay/access-watch.h). */
+/* True while accesses to some bytes are watched.  Replaying only (replay/access-watch.h). */
 extern G_GNUC_INTERNAL bool recorder_notes;
-/* A developer wants copies of memory to be compared with it, while replaying (replay/paranoid.h). */
+/*
+ * True while translations and code are compared with memory.  Replaying only (replay/paranoid.h).
+ */
 extern G_GNUC_INTERNAL bool recorder_paranoid;
 
 static inline bool recorder_active(void)
@@ -47,16 +66,22 @@ static inline bool recorder_replaying(void)
 /* --- steps (vcpu.c) --------------------------------------------------------- */
 
 /*
- * A TB that was not entered for lack of budget: grants more, and cuts the next
- * TB if an event lies inside it.  False if nobody counts.
+ * Grant instructions after @tb was not entered because the instruction counter had expired.  Make
+ * the next TB shorter if an event is due inside @tb.  Return false if the vCPU is neither recorded
+ * nor replayed: then the counter is QEMU's own.
  */
 bool recorder_refill(CPUState *cpu, TranslationBlock *tb);
 
 /*
- * Between two steps.  While replaying, true: leave cpu_exec().  @applied: an
- * event was, so the program flow may have changed.
+ * Do what is due at a boundary: answer requests for lines, drop translations, log a digest.
+ * Recording only.  Called without the BQL, after icount_decr.u16.high is cleared.  May block.
  */
 void recorder_boundary_slow(CPUState *cpu);
+/*
+ * Apply the events of the log at this position.  Replaying only.  Called like recorder_boundary().
+ * Return true if the vCPU must leave cpu_exec().  Set *@applied if an event was applied: the
+ * program flow may have changed, so the last TB must not be linked to the next one.
+ */
 bool recorder_replay_boundary(CPUState *cpu, bool *applied);
 
 static inline void recorder_boundary(CPUState *cpu)
@@ -67,12 +92,12 @@ static inline void recorder_boundary(CPUState *cpu)
 }
 
 /*
- * Is something due before the next TB may be looked up?  A lookup may walk page
- * tables, and fault.
+ * Return true if the vCPU must go to a boundary before the next TB is looked up.  A lookup may walk
+ * page tables and fault, so all events at this position must be handled before it.
  */
 bool recorder_must_stop_slow(CPUState *cpu);
 
-/* Recording: whatever is due was kicked for, or the budget ends there. */
+/* While recording, whatever is due has kicked the vCPU or ends its budget. */
 static inline bool recorder_must_stop(CPUState *cpu)
 {
     return recorder_active() &&
@@ -81,7 +106,7 @@ static inline bool recorder_must_stop(CPUState *cpu)
             (recorder_replaying() && recorder_must_stop_slow(cpu)));
 }
 
-/* A step that is no instruction, such as the delivery of an exception. */
+/* Count a step that is not an instruction, such as the delivery of an exception. */
 void recorder_step_slow(CPUState *cpu);
 
 static inline void recorder_step(CPUState *cpu)
@@ -91,7 +116,10 @@ static inline void recorder_step(CPUState *cpu)
     }
 }
 
-/* An instruction has faulted: the try is a step, before its exception is delivered. */
+/*
+ * Count the attempt of an instruction that has faulted as a step.  Called before the exception is
+ * delivered, which is another step.
+ */
 void recorder_fault_slow(CPUState *cpu);
 
 static inline void recorder_fault(CPUState *cpu)
@@ -101,7 +129,10 @@ static inline void recorder_fault(CPUState *cpu)
     }
 }
 
-/* An interrupt is about to be delivered. */
+/*
+ * Record that interrupt @exception is about to be delivered at exception level @level, and count
+ * the delivery as a step.  Called with the BQL held.
+ */
 void recorder_interrupt_slow(CPUState *cpu, int exception, int level);
 
 static inline void recorder_interrupt(CPUState *cpu, int exception, int level)
@@ -111,7 +142,11 @@ static inline void recorder_interrupt(CPUState *cpu, int exception, int level)
     }
 }
 
-/* Firmware is about to turn the vCPU on: it is reset, and starts at @entry. */
+/*
+ * Account for firmware that is about to turn the vCPU on: to reset it and start it at @entry, in
+ * exception level @level, with the argument @context.  Called outside of cpu_exec(), before the
+ * reset.
+ */
 void recorder_turned_on_slow(CPUState *cpu, uint64_t entry, uint64_t context, int level);
 
 static inline void recorder_turned_on(CPUState *cpu, uint64_t entry, uint64_t context, int level)
@@ -121,7 +156,7 @@ static inline void recorder_turned_on(CPUState *cpu, uint64_t entry, uint64_t co
     }
 }
 
-/* A halted vCPU goes on. */
+/* Record that a halted vCPU continues; that is a step. */
 void recorder_wake_slow(CPUState *cpu);
 
 static inline void recorder_wake(CPUState *cpu)
@@ -131,17 +166,31 @@ static inline void recorder_wake(CPUState *cpu)
     }
 }
 
-/* --- debuggers (replay/debugger/breakpoint-hits.c) ------------------------------------------------ */
+/* --- debuggers (replay/debugger/breakpoint-hits.c) ---------------------------------- */
 
-/* Replaying: an instruction with a breakpoint is next; one that runs meets a watchpoint. */
+/* Note that the next instruction has a breakpoint of the debugger, and go on.  Replaying only. */
 void recorder_pass_breakpoint(CPUState *cpu);
-/* Does not return if the instruction must run again, alone. */
+/*
+ * Note that the running instruction hits the debugger's watchpoint at @address, and go on.  Does
+ * not return if the instruction must run again, alone in its TB, so that its position is exact.
+ * Replaying only.
+ */
 void recorder_pass_watchpoint(CPUState *cpu, vaddr address, uintptr_t retaddr);
-/* A load that must not fault: does one keep it from it?  A debugger's does not, in a replay. */
+/*
+ * Return true if a watchpoint suppresses a load that must not fault (SVE first-fault and no-fault
+ * loads).  While replaying, a watchpoint of the debugger does not: recorder_pass_watchpoint() notes
+ * the hit, and may not return.
+ */
 bool recorder_watchpoint_stops(CPUState *cpu, vaddr address, vaddr size, uintptr_t retaddr);
 
 /* --- inputs (input.c) ------------------------------------------------------- */
 
+/*
+ * Dispatch a vCPU's access to a device: @offset in @mr, guest-physical @address.  Return the result
+ * of the bus.  The vCPU is SAFE meanwhile, so the device may use DMA.  While replaying no device is
+ * accessed: value and result come from the log.  Called with the BQL held, by the last instruction
+ * of a TB.
+ */
 MemTxResult recorder_device_load(CPUState *cpu, MemoryRegion *mr, hwaddr offset,
                                  uint64_t *value, MemOp op, MemTxAttrs attrs,
                                  hwaddr address);
@@ -149,25 +198,35 @@ MemTxResult recorder_device_store(CPUState *cpu, MemoryRegion *mr, hwaddr offset
                                   uint64_t value, MemOp op, MemTxAttrs attrs,
                                   hwaddr address);
 
-/* Replaying: the recorded value.  Recording: note the value that was read. */
+/*
+ * Replaying: set *@value to the recorded value of an ARM_CP_IO register and return true.  Otherwise
+ * return false: the caller reads the register, and calls recorder_record_sysreg() with the value.
+ */
 bool recorder_replay_sysreg(CPUState *cpu, uint64_t *value);
 void recorder_record_sysreg(CPUState *cpu, uint64_t value);
 /*
- * A system register with ARM_CP_IO is about to be written; true: do not.  @plain: it
- * is read as a field of the vCPU's state, unseen by us, so it is inside.
+ * Return true if the write of @value to an ARM_CP_IO register must be skipped: while replaying,
+ * unless it is @plain.  A plain register is read as a field of the vCPU's state, without a call of
+ * the recorder, so its value belongs to the sphere.
  */
 bool recorder_sysreg_write(CPUState *cpu, uint64_t value, bool plain);
 
-/* What reading a register changes beside its value, which the log has given. */
+/*
+ * Apply the side effects of reading the register @reginfo (ARMCPRegInfo), whose @value came from
+ * the log.  Replaying only.
+ */
 void recorder_replayed_sysreg(CPUArchState *env, const void *reginfo, uint64_t value);
 
 /*
- * Does WFI find work?  As cpu_has_work(), now or then.  @timed_out: it would not
- * halt anyway.
+ * Return true if WFI finds work, so that the vCPU does not halt.  This is cpu_has_work() or
+ * @timed_out (the deadline of WFIT has passed), or the recorded answer while replaying.
  */
 bool recorder_wfi_finds_work(CPUState *cpu, bool timed_out);
 
-/* The vCPU is about to halt, maybe in the middle of a PSCI call, whose delivery is a step. */
+/*
+ * Count the delivery of a PSCI call as a step if the vCPU is about to halt inside the call: the
+ * halt leaves the delivery by longjmp.  Recording only.
+ */
 void recorder_suspends_slow(CPUState *cpu);
 
 static inline void recorder_suspends(CPUState *cpu)
@@ -177,22 +236,34 @@ static inline void recorder_suspends(CPUState *cpu)
     }
 }
 
-/* A PSCI call: replaying, what it returned, if it did. */
+/*
+ * Replaying: set *@returns and *@result to what a PSCI call did when it was recorded, and return
+ * true; the caller must not execute the call.  Otherwise return false: the caller executes the
+ * call, and calls recorder_record_psci() with its result before the call can longjmp.  BQL held.
+ */
 bool recorder_replay_psci(CPUState *cpu, bool *returns, int32_t *result);
 void recorder_record_psci(CPUState *cpu, bool returns, int32_t result);
 
 /* --- accesses to guest RAM (access.c) ----------------------------------------- */
 
 /*
- * A vCPU is about to access what lies at @host, within a page; or has looked up
- * code there, or is about to walk page tables for an access.  These do not
- * return if the instruction must wait: it runs again.
+ * Obtain permission for an access to @size bytes at host address @host, within one page.  Called
+ * before the data moves.  Does not return if the vCPU must wait for a line: the instruction is
+ * abandoned.  @retaddr: host return address into the TB, or 0 outside of a TB.  Recording only.
  */
 void recorder_access_slow(CPUState *cpu, const void *host, unsigned size, bool write,
                           uintptr_t retaddr);
+/*
+ * Obtain permission to run code from the page at @host, which was just looked up.  Does not return
+ * if the vCPU must wait for lines.  Recording only.
+ */
 void recorder_fetch_slow(CPUState *cpu, const void *host);
+/*
+ * Remember @retaddr, the return address of the access for which page tables are about to be walked.
+ * The hooks of the walk use it to abandon the instruction.
+ */
 void recorder_walk_for_slow(CPUState *cpu, uintptr_t retaddr);
-/* The return address that recorder_walk_for() was told last, or @retaddr if nobody counts. */
+/* Return the address last given to recorder_walk_for(), or @retaddr if the recorder is off. */
 uintptr_t recorder_retaddr(CPUState *cpu, uintptr_t retaddr);
 
 static inline void recorder_access(CPUState *cpu, const void *host, unsigned size, bool write,
@@ -204,16 +275,18 @@ static inline void recorder_access(CPUState *cpu, const void *host, unsigned siz
 }
 
 /*
- * An instruction has probed for all its stores, which lie at @host and, in the next page, at
- * @next_host.  Does not return if it must run exclusively.
+ * Check that an instruction which has probed for all its stores can make them all: @size bytes at
+ * @host and, in the next page, @next_size bytes at @next_host.  Does not return if the instruction
+ * must run exclusively.
  */
 void recorder_stores_in_two_pages(CPUState *cpu, const void *host, unsigned size,
                                   const void *next_host, unsigned next_size, uintptr_t retaddr);
 
 /*
- * Must a store to @host be seen, whatever the translation said before recorder_access()?  While
- * the vCPU waited there, others may have made blocks of code from that page; and the walk for the
- * second page of a store may have made the first one a table.
+ * Return true if a store to @host must take the slow path (TLB_NOTDIRTY), whatever the TLB entry
+ * said before recorder_access() for this store.  While the vCPU waited there, other vCPUs may have
+ * generated TBs from the page.  And the walk for the second page of a store may have made the first
+ * page a table page.
  */
 bool recorder_sees_store_slow(CPUState *cpu, const void *host);
 
@@ -222,7 +295,10 @@ static inline bool recorder_sees_store(CPUState *cpu, const void *host)
     return recorder_active() && recorder_sees_store_slow(cpu, host);
 }
 
-/* One access that lies in memory and in a device: no moment at which it has both. */
+/*
+ * End the recording: one access of the guest lies partly in RAM and partly in a device.  There is
+ * no moment at which the vCPU has both.  Called in a vCPU's thread.
+ */
 void recorder_mixed_access_slow(void);
 
 static inline void recorder_mixed_access(void)
@@ -246,7 +322,10 @@ static inline void recorder_walk_for(CPUState *cpu, uintptr_t retaddr)
     }
 }
 
-/* An instruction is about to run again, with no boundary before it. */
+/*
+ * Prepare an instruction that is about to run again without a boundary before it: wait for the
+ * lines that it requested, and drop what is due.
+ */
 void recorder_retry_slow(CPUState *cpu);
 
 static inline void recorder_retry(CPUState *cpu)
@@ -256,7 +335,10 @@ static inline void recorder_retry(CPUState *cpu)
     }
 }
 
-/* The vCPU was safe between two steps, after its boundary, and is about to look a block up. */
+/*
+ * Drop translations and code that other processors have changed.  Called if the vCPU may have been
+ * SAFE since its boundary, because it waited for the BQL, and is about to look up a TB.
+ */
 void recorder_resumed_slow(CPUState *cpu);
 
 static inline void recorder_resumed(CPUState *cpu)
@@ -267,8 +349,8 @@ static inline void recorder_resumed(CPUState *cpu)
 }
 
 /*
- * Has the vCPU dropped translations since this was last asked?  Then the block that it left must
- * not be linked to the next one, which may be of another page by now.
+ * Return true if the vCPU has dropped translations since the last call.  Then the TB that it left
+ * must not be linked to the next one, whose address may now lie in another page.
  */
 bool recorder_has_dropped_slow(CPUState *cpu);
 
@@ -278,15 +360,17 @@ static inline bool recorder_has_dropped(CPUState *cpu)
 }
 
 /*
- * An instruction runs while no other vCPU does.  If it has raised an exception, that is taken
- * before the vCPU may be stopped.
+ * Bracket an instruction that runs in cpu_exec_step_atomic(), while no other vCPU runs.  If the
+ * instruction has raised an exception, recorder_exclusive_end() delivers it, before the vCPU can be
+ * stopped.
  */
 void recorder_exclusive_begin_slow(CPUState *cpu);
 void recorder_exclusive_end_slow(CPUState *cpu);
 
 /*
- * Does the vCPU run exclusively for want of lines alone?  Then the instruction is the one that
- * replay runs in parallel: generated for that, with the same faults.
+ * Return true if the vCPU runs an instruction exclusively only because it could not get its lines,
+ * and forget that.  Replay runs this instruction in parallel, so the caller must generate it for
+ * parallel execution as well: then it raises the same faults.
  */
 bool recorder_exclusive_for_lines_slow(CPUState *cpu);
 
@@ -309,7 +393,11 @@ static inline void recorder_exclusive_end(CPUState *cpu)
     }
 }
 
-/* A translation is about to be made of the page at @host. */
+/*
+ * Prepare for a new TLB entry: make the TLB of @mmu_idx larger if it is nearly full, and note that
+ * user mode can reach the page at @host from now on if @mmu_idx is not the kernel's alone.  @host
+ * is NULL if the page is not RAM.
+ */
 void recorder_translated_slow(CPUState *cpu, int mmu_idx, const void *host);
 void recorder_grow_tlb_slow(CPUState *cpu, int mmu_idx);
 
@@ -323,7 +411,10 @@ static inline void recorder_translated(CPUState *cpu, int mmu_idx, const void *h
     }
 }
 
-/* Must accesses to @mr not be made by generated code? */
+/*
+ * Return true if generated code must not access @mr itself (TLB_RECORDED): only main RAM has
+ * permission bytes.  Called in a vCPU's thread.
+ */
 bool recorder_hides_slow(MemoryRegion *mr);
 
 static inline bool recorder_hides(MemoryRegion *mr)
@@ -331,9 +422,9 @@ static inline bool recorder_hides(MemoryRegion *mr)
     return recorder_recording() && recorder_hides_slow(mr);
 }
 
-/* --- accesses that somebody wants to know of, replaying (replay/access-watch.c) ---- */
+/* --- watched accesses, replaying (replay/access-watch.c) ----------------------------- */
 
-/* By what memory is accessed, for those who want to know: X(kind, name). */
+/* What accesses memory, as shown to users: X(kind, name). */
 #define ACCESS_BYS(X) \
     X(INSTRUCTION, "load or store") \
     X(ATOMIC, "atomic") \
@@ -355,15 +446,19 @@ bool recorder_notes_page_slow(ram_addr_t page, bool write);
 void recorder_note_slow(CPUState *cpu, const void *host, unsigned size, AccessBy by, bool write,
                         uintptr_t retaddr);
 
-/* Must accesses to a page be seen?  All vCPUs are stopped while that changes. */
+/*
+ * Return true if loads from the page at RAM address @page, or stores to it if @write, must take the
+ * slow path because some of its bytes are watched.  Called in a vCPU's thread.  The answer changes
+ * only while all vCPUs are stopped.
+ */
 static inline bool recorder_notes_page(ram_addr_t page, bool write)
 {
     return unlikely(recorder_notes) && recorder_notes_page_slow(page, write);
 }
 
 /*
- * A vCPU is about to access what lies at @host, within a page; nothing but a restart of the
- * instruction can keep it from that.
+ * Note an access of a vCPU to @size bytes at @host, within one page.  Called before the data moves,
+ * when nothing but a restart of the instruction can still prevent the access.
  */
 static inline void recorder_note(CPUState *cpu, const void *host, unsigned size, AccessBy by,
                                  bool write, uintptr_t retaddr)
@@ -373,7 +468,10 @@ static inline void recorder_note(CPUState *cpu, const void *host, unsigned size,
     }
 }
 
-/* The same, of all elements of a vector (SVEContLdSt) that @predicate selects. */
+/*
+ * Note the accesses to all elements of a vector (SVEContLdSt) that @predicate selects.  An element
+ * takes @register_size bytes of the register and @memory_size bytes of memory.
+ */
 void recorder_note_elements_slow(CPUState *cpu, const void *vector, const uint64_t *predicate,
                                  int register_size, int memory_size, bool write,
                                  uintptr_t retaddr);
@@ -391,8 +489,10 @@ static inline void recorder_note_elements(CPUState *cpu, const void *vector,
 /* --- copies of memory: translations and code (translations.c) ---------------------- */
 
 /*
- * A page walk for @address read the word at @host, which translates @span bytes
- * (all ones if that is not known).
+ * Note that a page walk for @address is about to read the word at @host, which translates @span
+ * bytes (all ones if unknown).  From now on the vCPU's stores to the page of the word take the slow
+ * path.  @privileged: the walk is not made for user mode.  Does not return if the vCPU must wait
+ * for the line.
  */
 void recorder_walk_slow(CPUState *cpu, const void *host, vaddr address, uint64_t span,
                         bool privileged);
@@ -406,15 +506,18 @@ static inline void recorder_walk(CPUState *cpu, const void *host, vaddr address,
 }
 
 /*
- * A page walk reads a descriptor that lies outside of RAM.  Does not return if the instruction
- * must run again, alone in its TB.  Recording or replaying.
+ * Return the descriptor at guest-physical @address, outside of RAM, for a page walk, and set
+ * *@result.  While replaying both come from the log.  Does not return if the instruction must run
+ * again, alone in its TB.  Called only while recording or replaying.
  */
 uint64_t recorder_walk_outside(CPUState *cpu, AddressSpace *as, hwaddr address, MemTxAttrs attrs,
                                bool big_endian, MemTxResult *result);
 
 /*
- * A page walk is about to set flags in the word at @host, and make it @word.  Does not
- * return if the instruction must run again: the recorder has set them.
+ * Prepare for a page walk that is about to set flags in the word at @host, making it @word.  With
+ * one vCPU the caller sets the flags.  With several vCPUs the recorder sets the flags, in a step of
+ * its own, and does not return: the instruction runs again.  In a replay of several vCPUs the log
+ * has set all flags, so the call reports a divergence.
  */
 void recorder_walk_writes_slow(CPUState *cpu, void *host, uint64_t word);
 
@@ -426,8 +529,8 @@ static inline void recorder_walk_writes(CPUState *cpu, void *host, uint64_t word
 }
 
 /*
- * A page walk for an instruction to be fetched set the access flag in the word at
- * @host.
+ * Record that a page walk for an instruction fetch has set the access flag in the word at @host.
+ * This happens with one vCPU only: see recorder_walk_writes().
  */
 void recorder_fetch_wrote_slow(CPUState *cpu, const void *host);
 
@@ -439,8 +542,9 @@ static inline void recorder_fetch_wrote(CPUState *cpu, const void *host)
 }
 
 /*
- * Another table is about to be used: for user addresses (TTBR0 of Arm), or for all.
- * Or what is found in tables is about to mean something else.
+ * Drop the translations that depend on a register which is about to change.  @user: it is the table
+ * base for user addresses (TTBR0 of Arm).  Otherwise all translations are dropped: it is another
+ * table base, or decides what table entries mean.
  */
 void recorder_table_base_slow(CPUState *cpu, bool user);
 
@@ -452,17 +556,20 @@ static inline void recorder_table_base(CPUState *cpu, bool user)
 }
 
 /*
- * Is a single page's translation being dropped, which is known not to be part of
- * a large one?  Then the rest of the TLB stays.
+ * Return true while the recorder drops the translation of a single page.  Then QEMU must not extend
+ * the flush to a range of large pages: the recorder drops every page that is affected.
  */
 bool recorder_drops_one_page(CPUState *cpu);
 
-/* Are only translations of user mode being dropped?  Others find their blocks as before. */
+/*
+ * Return true while only translations of user mode are dropped.  Then QEMU keeps the jump cache:
+ * the recorder removes the entries of user addresses.
+ */
 bool recorder_keeps_blocks(CPUState *cpu);
 
 /*
- * A store is about to hit a page that is not plain data.  Does not return if
- * the instruction must run again, alone in its TB.
+ * Drop what a store of @size bytes at RAM address @address changes.  Called before a store to a
+ * page with TLB_NOTDIRTY.  Does not return if the instruction must run again, alone in its TB.
  */
 void recorder_store_slow(CPUState *cpu, ram_addr_t address, unsigned size,
                          uintptr_t retaddr);
@@ -475,7 +582,10 @@ static inline void recorder_store(CPUState *cpu, ram_addr_t address,
     }
 }
 
-/* Must stores to this page stay on the slow path? */
+/*
+ * Return true if the vCPU's stores to the page at RAM address @address must take the slow path: the
+ * vCPU has, or recently had, translations made from the page.
+ */
 bool recorder_is_table_slow(CPUState *cpu, ram_addr_t address);
 
 static inline bool recorder_is_table(CPUState *cpu, ram_addr_t address)
@@ -483,7 +593,7 @@ static inline bool recorder_is_table(CPUState *cpu, ram_addr_t address)
     return recorder_active() && recorder_is_table_slow(cpu, address);
 }
 
-/* The vCPU dropped all its translations. */
+/* Note that the vCPU has dropped all its translations. */
 void recorder_flushed_slow(CPUState *cpu);
 
 static inline void recorder_flushed(CPUState *cpu)
@@ -493,7 +603,10 @@ static inline void recorder_flushed(CPUState *cpu)
     }
 }
 
-/* A block of code was made from guest memory, and no vCPU knows it yet (replay/paranoid.c). */
+/*
+ * Note the guest's code of a new TB, before other vCPUs can find the TB.  Called in a vCPU's thread
+ * (replay/paranoid.c).
+ */
 void recorder_block_made_slow(const TranslationBlock *tb);
 
 static inline void recorder_block_made(const TranslationBlock *tb)
@@ -506,8 +619,9 @@ static inline void recorder_block_made(const TranslationBlock *tb)
 /* --- the outside ------------------------------------------------------------ */
 
 /*
- * A device writes guest RAM, in any thread, between these two.  Returns how much
- * it may write in one go.
+ * Bracket a write of a device to guest RAM.  recorder_dma_begin() waits until the DMA stream holds
+ * the lines, and returns how many bytes may be written before recorder_dma_end().  In between the
+ * caller holds the lock of the DMA stream.  Any thread.
  */
 hwaddr recorder_dma_begin_slow(MemoryRegion *mr, hwaddr offset, hwaddr size);
 void recorder_dma_end_slow(MemoryRegion *mr, hwaddr offset, hwaddr size);
@@ -525,11 +639,14 @@ static inline void recorder_dma_end(MemoryRegion *mr, hwaddr offset, hwaddr size
 }
 
 /*
- * A vCPU runs between these two, and is not touched.  It is safe everywhere
- * else: so a place that was forgotten is slow, not deadly.
+ * Make a vCPU RUNNING or SAFE.  SAFE is the default: code outside of cpu_exec() that blocks needs
+ * no call, and cannot make other vCPUs wait.
  */
 void recorder_enter_running(CPUState *cpu);
-/* @between_steps: and not in the middle of an instruction, whose inputs are yet to come. */
+/*
+ * @between_steps: the vCPU is at a boundary.  False in the middle of an instruction, which may
+ * still log inputs.
+ */
 void recorder_leave_running(CPUState *cpu, bool between_steps);
 
 static inline void recorder_running(CPUState *cpu)
@@ -553,11 +670,17 @@ static inline void recorder_safe_in_insn(CPUState *cpu)
     }
 }
 
-/* WFE, and SEVL, after which the next WFE does not wait. */
+/*
+ * WFE: let the vCPU wait, SAFE, until it loses a line, for a short time at most.  SEVL
+ * (recorder_local_event()): make the next WFE return at once.
+ */
 void recorder_wait_for_event(CPUState *cpu);
 void recorder_local_event(CPUState *cpu);
 
-/* The guest polls, perhaps for what a vCPU does that has no host core. */
+/*
+ * YIELD: let the host run another thread; the vCPU is SAFE meanwhile.  The guest polls, perhaps for
+ * the progress of a vCPU that has no host core.
+ */
 static inline void recorder_yield(CPUState *cpu)
 {
     if (!recorder_replaying()) {
@@ -567,7 +690,10 @@ static inline void recorder_yield(CPUState *cpu)
     }
 }
 
-/* A thread is about to wait; a vCPU that runs is safe meanwhile. */
+/*
+ * Bracket a wait of any thread, such as for the BQL.  If the calling thread is that of a RUNNING
+ * vCPU, the vCPU is SAFE until recorder_wait_end(), which takes the value returned here.
+ */
 CPUState *recorder_wait_begin_slow(void);
 
 static inline CPUState *recorder_wait_begin(void)
@@ -582,13 +708,19 @@ static inline void recorder_wait_end(CPUState *cpu)
     }
 }
 
-/* TLBI for all vCPUs: translations are coherent, so there is nothing to do. */
+/*
+ * Return true if a TLBI for all vCPUs needs no action: translations are kept coherent with memory.
+ * Called in a vCPU's thread.
+ */
 static inline bool recorder_ignores_tlbi(void)
 {
     return recorder_active();
 }
 
-/* Work that was queued for a vCPU is done, in its thread, between two steps. */
+/*
+ * Run a work item that was queued for a vCPU, between two steps.  An item that changes registers
+ * ends the recording.
+ */
 void recorder_work_slow(CPUState *cpu, run_on_cpu_func function, run_on_cpu_data data);
 
 static inline void recorder_work(CPUState *cpu, run_on_cpu_func function,
@@ -601,12 +733,12 @@ static inline void recorder_work(CPUState *cpu, run_on_cpu_func function,
     }
 }
 
-/* The machine is about to be reset: a recording ends before that. */
+/* End the recording before the machine is reset.  Main thread, BQL held. */
 void recorder_system_reset(void);
 
 /*
- * Another state is about to be loaded, or the dirty bits of memory to be counted: true if that
- * is refused, since the guest is recorded or replayed (blocker.c).
+ * Return true and set *@errp if a saved state may not be loaded, or dirty bits of memory may not be
+ * counted, because the guest is recorded or replayed (blocker.c).  Main thread, BQL held.
  */
 bool recorder_refuses_load_slow(Error **errp);
 bool recorder_refuses_dirty_rate_slow(Error **errp);
@@ -621,7 +753,7 @@ static inline bool recorder_refuses_dirty_rate(Error **errp)
     return recorder_active() && recorder_refuses_dirty_rate_slow(errp);
 }
 
-/* A device says that the guest has panicked. */
+/* Tell the recorder that a device reports a panic of the guest.  Any thread. */
 void recorder_guest_panicked(void);
 
 #endif
