@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Accesses of vCPUs to guest RAM that are not in the L1, and code fetches: they
- * go to the sphere, whose rules are in sphere.h.
+ * Code fetches, and accesses of vCPUs to main RAM without permission in the L1.  They go to the
+ * sphere, whose rules are in protocol/sphere.h.
  *
- * Nobody waits in mid-step, but for a moment in which nobody waits for it.  An
- * instruction that needs a line of a vCPU that runs, and is not given it at once,
- * is abandoned like one that faults, its vCPU waits at the boundary, and then runs
- * it again, alone in its TB and with no boundary before it, so with what it asked
- * for in hand.  One that fails too often, since it needs several lines at once that
- * others want too, runs exclusively.
+ * A vCPU does not block in the middle of a step, except for chaos.linger_us, and only while no
+ * other processor presses it for lines.  If an instruction needs a line of a RUNNING vCPU and does
+ * not get it in that time, the instruction is abandoned.  Its vCPU waits at the boundary, SAFE.
+ * Then it runs the instruction again, alone in its TB and without a boundary before it, so it still
+ * holds what it requested.  An instruction that is abandoned more than chaos.most_tries times,
+ * because it needs several lines that other processors want too, runs exclusively.
  *
- * A vCPU that is alone keeps all of memory as if it were one line, and tests for
- * it at boundaries only: there is only DMA to take it away.
+ * A vCPU that is alone holds all of memory as one line, and tests for it at boundaries only:
+ * nothing but DMA can take it away.
+ *
+ * All functions run in the vCPU's thread.
  */
 #include "qemu/osdep.h"
 #include "accel/tcg/internal-common.h"
@@ -41,7 +43,7 @@
 bool recorder_force_slow_path;
 bool recorder_several_vcpus;
 
-/* Of a vCPU that waits for an event: Linux has the timer send one that often. */
+/* The longest wait in WFE.  Linux has its timer send an event that often. */
 #define MOST_DOZE_US 100
 
 /* --- arcs ------------------------------------------------------------------- */
@@ -60,9 +62,10 @@ static void log_arcs(RecorderVcpu *v)
 }
 
 /*
- * At a boundary, before others may take lines.  Whoever comes after this vCPU
- * must come after what it waited for; so a step must end in between, and
- * if the vCPU made none, this is one.
+ * Return the position to publish, at a boundary, before other processors may take lines.  A
+ * processor that comes after this vCPU must also come after what this vCPU waited for.  So a step
+ * must end between the arc that came in and the arcs that go out.  If the vCPU has completed none,
+ * a STEP event is logged as one.
  */
 static Position settle(CPUState *cpu)
 {
@@ -77,7 +80,7 @@ static Position settle(CPUState *cpu)
 
 /* --- running and safe --------------------------------------------------------- */
 
-/* Translations that others have changed.  At a boundary. */
+/* Drop translations and code that other processors have changed.  At a boundary. */
 static void drop_copies(CPUState *cpu)
 {
     RecorderVcpu *v = cpu->recorder;
@@ -103,7 +106,7 @@ static void drop_copies(CPUState *cpu)
     }
 }
 
-/* Wait for what was asked for, if anything was. */
+/* Wait until the vCPU's request is granted, if it has made one.  The vCPU is SAFE meanwhile. */
 static void complete(CPUState *cpu)
 {
     RecorderVcpu *v = cpu->recorder;
@@ -123,8 +126,9 @@ static void complete(CPUState *cpu)
 }
 
 /*
- * The last insn of a TB may make the vCPU safe in its middle (a device access):
- * then it must come to a boundary before it touches memory again.
+ * Kick the vCPU if it has lost something while it was SAFE.  That may have been in the middle of
+ * the last instruction of a TB (a device access), so the vCPU must go to a boundary before it
+ * accesses memory again.
  */
 void recorder_enter_running(CPUState *cpu)
 {
@@ -139,6 +143,7 @@ void recorder_enter_running(CPUState *cpu)
     }
 }
 
+/* Prepare the vCPU to be SAFE.  Return the position to publish. */
 static Position stop_running(CPUState *cpu, bool between_steps)
 {
     RecorderVcpu *v = cpu->recorder;
@@ -146,7 +151,7 @@ static Position stop_running(CPUState *cpu, bool between_steps)
 
     complete(cpu);
     position = settle(cpu);
-    /* Between an instruction and the exception that it raised, replay cannot stop. */
+    /* Replay cannot stop between an instruction and the exception that it raised. */
     log_stream_rest(v->log, between_steps && cpu->exception_index < 0 ? position : 0);
     qatomic_set(&v->record.running, false);
     return position;
@@ -160,8 +165,9 @@ void recorder_leave_running(CPUState *cpu, bool between_steps)
 }
 
 /*
- * WFE: the guest waits until another vCPU writes what it has read, so until it
- * loses a line; or until something else happens, which it sees a little later.
+ * Sleep until the vCPU loses a line.  In WFE the guest waits until another vCPU writes what this
+ * one has read; then this one loses the line.  Whatever else ends the guest's wait is seen after
+ * MOST_DOZE_US.
  */
 void recorder_wait_for_event(CPUState *cpu)
 {
@@ -180,7 +186,6 @@ void recorder_wait_for_event(CPUState *cpu)
     }
 }
 
-/* SEVL: the next WFE does not wait. */
 void recorder_local_event(CPUState *cpu)
 {
     if (recorder_recording()) {
@@ -195,14 +200,14 @@ CPUState *recorder_wait_begin_slow(void)
     if (!cpu || !cpu->recorder || !cpu->recorder->record.running) {
         return NULL;
     }
-    /* In mid-TB its position would not be known. */
+    /* In the middle of a TB the position would be unknown. */
     g_assert(cpu->neg.can_do_io);
     recorder_leave_running(cpu, false);
     recorder_waits(cpu->recorder, RECORDER_WAITS_FOR_LOCK);
     return cpu;
 }
 
-/* A vCPU that is alone has all of memory, or waits for it here. */
+/* Wait until a vCPU that is alone holds all of memory. */
 static void have_all_memory(CPUState *cpu)
 {
     RecorderVcpu *v = cpu->recorder;
@@ -218,8 +223,9 @@ static void have_all_memory(CPUState *cpu)
 }
 
 /*
- * In user mode others may take what only the kernel reaches.  recorder_step_slow() ends that: the
- * kernel is entered by exceptions alone, whose delivery is a step.
+ * Tell the sphere that the vCPU is in user mode: other processors may take lines that only the
+ * kernel can reach.  recorder_step_slow() ends that.  The kernel is entered by exceptions alone,
+ * and their delivery is a step.
  */
 static void tell_mode(CPUState *cpu)
 {
@@ -232,6 +238,9 @@ static void tell_mode(CPUState *cpu)
     }
 }
 
+/*
+ * Let the host run other threads for a moment (protocol/core-yield.c).  The vCPU is SAFE meanwhile.
+ */
 static void give_way(CPUState *cpu)
 {
     RecorderVcpu *v = cpu->recorder;
@@ -276,8 +285,8 @@ void recorder_safepoint(CPUState *cpu)
 }
 
 /*
- * Before anything is looked up for the next step: replay drops there what it is told at this
- * position, so recording must not find what it is about to drop.
+ * Drop what is due before anything is looked up for the next step.  Replay applies the DROP events
+ * of this position before its lookup, so recording must not find what it is about to drop.
  */
 static void take_drops(CPUState *cpu)
 {
@@ -299,7 +308,7 @@ void recorder_resumed_slow(CPUState *cpu)
     take_drops(cpu);
 }
 
-/* Nobody else runs: every line is granted at once. */
+/* Have every line granted at once: no other vCPU runs. */
 void recorder_exclusive_begin_slow(CPUState *cpu)
 {
     RecorderVcpu *v = cpu->recorder;
@@ -311,7 +320,10 @@ void recorder_exclusive_begin_slow(CPUState *cpu)
     recorder_grant_one(cpu);
 }
 
-/* If it turns out that the host cannot do the instruction in parallel, it is not for lines. */
+/*
+ * Return the reason once, since it holds for one attempt.  If the host cannot run the instruction
+ * in parallel, that ends in EXCP_ATOMIC, and the next attempt is serial, as in replay.
+ */
 bool recorder_exclusive_for_lines_slow(CPUState *cpu)
 {
     bool lacks_lines = cpu->recorder->record.lacks_lines;
@@ -321,10 +333,11 @@ bool recorder_exclusive_for_lines_slow(CPUState *cpu)
 }
 
 /*
- * The step has read what made it fault, so it must have ended before others may write that: it is
- * counted before the vCPU is safe.  The exception is delivered here as well, since a vCPU that is
- * stopped between the two could be saved in a checkpoint, which does not know where it leads.
- * The delivery of a firmware call may leave by a jump, and come here again.
+ * Count the fault of an exclusive step as a step, and deliver its exception.  The step has read
+ * what made it fault, so it must end before the vCPU is SAFE and other vCPUs may write that.  The
+ * exception is delivered here because a vCPU that is stopped before the delivery could be saved in
+ * a checkpoint, which does not contain the pending exception.  The delivery of a firmware call may
+ * longjmp; then cpu_exec_step_atomic() calls recorder_exclusive_end() again.
  */
 static void take_exception(CPUState *cpu)
 {
@@ -333,7 +346,7 @@ static void take_exception(CPUState *cpu)
     cpu->cc->tcg_ops->do_interrupt(cpu);
     bql_unlock();
     recorder_step_slow(cpu);
-    /* As QEMU has it: gdb does not miss the first instruction of the handler. */
+    /* As in cpu_handle_exception(): gdb sees the first instruction of the handler. */
     cpu->exception_index = cpu->singlestep_enabled ? EXCP_DEBUG : -1;
 }
 
@@ -346,7 +359,9 @@ void recorder_exclusive_end_slow(CPUState *cpu)
     }
     if (cpu->exception_index == EXCP_DEBUG && cpu->watchpoint_hit &&
         cpu->watchpoint_hit->flags & BP_CPU) {
-        /* The guest's own: the handler makes a fault of it, and jumps here again. */
+        /*
+         * A watchpoint of the guest: the handler raises a fault by longjmp, which leads here again.
+         */
         cpu->cc->tcg_ops->debug_excp_handler(cpu);
     }
     if (cpu->exception_index >= 0 && cpu->exception_index < EXCP_INTERRUPT) {
@@ -359,7 +374,7 @@ void recorder_exclusive_end_slow(CPUState *cpu)
 
 /* --- accesses ------------------------------------------------------------------ */
 
-/* The instruction whose start is restored, while no other vCPU runs: all lines are granted. */
+/* Run the instruction whose start was restored while no other vCPU runs: all lines are granted. */
 G_NORETURN static void run_exclusively(CPUState *cpu)
 {
     cpu->recorder->record.lacks_lines = true;
@@ -368,6 +383,10 @@ G_NORETURN static void run_exclusively(CPUState *cpu)
     cpu_loop_exit(cpu);
 }
 
+/*
+ * Undo the running instruction, and run it again after the wait.  After too many attempts, run it
+ * exclusively.
+ */
 G_NORETURN static void abandon(CPUState *cpu, uintptr_t retaddr)
 {
     RecorderVcpu *v = cpu->recorder;
@@ -387,8 +406,10 @@ G_NORETURN static void abandon(CPUState *cpu, uintptr_t retaddr)
 }
 
 /*
- * What comes in now may be waited for before this instruction, no earlier: replay has
- * the more to do at once.  The blocks up to here have been counted to their ends.
+ * Raise the floor to the running instruction, if the latest boundary lies far behind.  The arcs
+ * that come in now need not be waited for earlier, so replay does more in parallel.  The position
+ * of the instruction is known: all TBs up to this one are charged to their ends, less what is left
+ * of it.
  */
 static void raise_floor(CPUState *cpu, uintptr_t retaddr)
 {
@@ -403,6 +424,10 @@ static void raise_floor(CPUState *cpu, uintptr_t retaddr)
     }
 }
 
+/*
+ * Act on the sphere's answer to a request.  Does not return if the vCPU must wait at the boundary.
+ * If the lines are granted, log the arcs that came with them.
+ */
 static void answer(CPUState *cpu, SphereAnswer answer, uintptr_t retaddr)
 {
     RecorderVcpu *v = cpu->recorder;
@@ -418,7 +443,9 @@ static void answer(CPUState *cpu, SphereAnswer answer, uintptr_t retaddr)
     recorder_nap(v);
 }
 
-/* Is there anybody else to have lines?  If so, it may touch memory only while it runs. */
+/*
+ * Return true if accesses need lines, that is with several vCPUs.  Then the vCPU must be RUNNING.
+ */
 static bool needs_lines(const RecorderVcpu *v)
 {
     if (!v->alone && !v->record.running) {
@@ -428,8 +455,9 @@ static bool needs_lines(const RecorderVcpu *v)
 }
 
 /*
- * An instruction that was with a device cannot be abandoned any more, and its position is
- * published: it may not get anything now.  (A fetch, which has no @retaddr, comes after it.)
+ * Return true if the running instruction has accessed a device, and end the recording then.  The
+ * instruction cannot be abandoned any more, and its position is published, so it must not obtain
+ * lines.  A fetch, which has no @retaddr, belongs to the next step.
  */
 static bool was_with_device(CPUState *cpu, uintptr_t retaddr)
 {
@@ -479,9 +507,10 @@ void recorder_access_slow(CPUState *cpu, const void *host, unsigned size, bool w
 }
 
 /*
- * With the write bit in the L1 the translation is right: who makes code from the line reads it, and
- * so takes the bit away first; who makes translations from its page gives up its own bits.
- * Without lines (with one vCPU, or replaying) nobody waits in recorder_access().
+ * Trust the TLB entry if the write bit was in the L1.  A vCPU that generates code from the line
+ * reads the line, which takes the write bit away first.  A vCPU that makes translations from the
+ * page gives up its own write bits.  Without lines (one vCPU, or replaying) the vCPU does not wait
+ * in recorder_access().
  */
 bool recorder_sees_store_slow(CPUState *cpu, const void *host)
 {
@@ -502,8 +531,10 @@ static bool may_write(const RecorderVcpu *v, const void *host, unsigned size)
 }
 
 /*
- * With all write bits no store asks again.  In a page with copies there are none, each store does,
- * and words are in hand in one page only: so one of them might be refused after others were made.
+ * Run the instruction exclusively unless the vCPU has all write bits.  With them no store makes
+ * another request.  A page with copies has no write bits: each store makes a request, and words are
+ * in hand in one page only (Processor.in_hand).  So a store might be refused after other stores of
+ * the instruction were made.
  */
 void recorder_stores_in_two_pages(CPUState *cpu, const void *host, unsigned size,
                                   const void *next_host, unsigned next_size, uintptr_t retaddr)
@@ -555,7 +586,6 @@ void recorder_fetch_slow(CPUState *cpu, const void *host)
     }
 }
 
-/* A table's word is about to be read; @entered: translations were made from its page. */
 void recorder_table_access(CPUState *cpu, uint64_t offset, bool entered)
 {
     RecorderVcpu *v = cpu->recorder;
@@ -572,9 +602,9 @@ void recorder_table_access(CPUState *cpu, uint64_t offset, bool entered)
 }
 
 /*
- * The instruction cannot be the one to set a flag: it may be abandoned after that, and
- * another vCPU see the flag before the step in which replay would set it.  So the
- * flag is a step of its own, and the instruction runs again.
+ * Set the flag in a step of its own if there are several vCPUs, and run the instruction again.  The
+ * instruction must not set the flag: it may be abandoned after that, and another vCPU see the flag
+ * before the step in which replay would set it.
  */
 void recorder_walk_writes_slow(CPUState *cpu, void *host, uint64_t word)
 {
@@ -617,7 +647,7 @@ void recorder_translated_slow(CPUState *cpu, int mmu_idx, const void *host)
     }
 }
 
-/* What is not main RAM has no L1 byte. */
+/* Hide what has no permission bytes: all but main RAM. */
 bool recorder_hides_slow(MemoryRegion *mr)
 {
     return recorder_several_vcpus && (recorder_force_slow_path ||

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Accesses of vCPUs to main memory.
+ * Accesses of vCPUs to main RAM.
  */
 #ifndef RECORDER_ACCESS_H
 #define RECORDER_ACCESS_H
 
 #include "hw/recorder/vcpu.h"
 
-/* Main RAM: the only memory that is tracked. */
+/* Main RAM: the only memory whose accesses are tracked. */
 typedef struct RecorderRam {
     uint8_t *host;
     ram_addr_t start;
@@ -16,26 +16,42 @@ typedef struct RecorderRam {
 
 extern RecorderRam recorder_ram;
 
-/* Where in main RAM that is; false if it lies elsewhere. */
+/* Set *@offset to the place of @host in main RAM.  Return false if @host lies elsewhere. */
 static inline bool recorder_ram_offset(const void *host, uint64_t *offset)
 {
     *offset = (const uint8_t *)host - recorder_ram.host;
     return *offset < recorder_ram.size;
 }
 
-/* Have generated code check nothing, and make no access to RAM: for hosts whose
- * backend cannot, and for tests. */
+/*
+ * True if generated code checks no permission bytes, and makes no access to RAM itself.  For hosts
+ * whose TCG back end lacks the check, and for tests.
+ */
 extern bool recorder_force_slow_path;
+/* True if several vCPUs are recorded.  If false, all of memory is one line. */
 extern bool recorder_several_vcpus;
 
-/* Must it come to a boundary before it touches memory again? */
+/*
+ * Return true if the vCPU must go to a boundary before it accesses memory again: it must drop
+ * copies, or it is alone and has lost its memory.
+ */
 static inline bool recorder_has_lost(const RecorderVcpu *v)
 {
     return sphere_has_drops(v->record.processor) ||
            (v->alone && !(v->record.l1[0] & L1_WRITE));
 }
 
+/*
+ * Do what the sphere needs at a boundary: wait for requested lines, serve the inbox, give lines
+ * back, yield the host core, set the floor, drop copies.  Called in the vCPU's thread, which may
+ * block.
+ */
 void recorder_safepoint(CPUState *cpu);
+/*
+ * Obtain permission to read the table word at @offset of main RAM, and to keep translations made
+ * from it.  @entered: the vCPU already keeps translations made from the page.  Does not return if
+ * the vCPU must wait.
+ */
 void recorder_table_access(CPUState *cpu, uint64_t offset, bool entered);
 
 #endif

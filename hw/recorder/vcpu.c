@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Positions of a vCPU, and what happens between two of its steps.
+ * Positions of a vCPU, and what happens at its boundaries.
  *
- * Everything here runs in the vCPU's own thread.  Between two steps means: in
- * cpu_exec()'s loop, before a TB is looked up.  There, position and registers
- * are exact; in the middle of a TB they are not, since a TB is charged when it
- * is entered.
+ * All functions run in the vCPU's thread, except recorder_query_point().  At a boundary, that is in
+ * cpu_exec()'s loop before a TB is looked up, position and registers are exact.  In the middle of a
+ * TB they are not, since a TB is charged when it is entered.
  */
 #include "qemu/osdep.h"
 #include "accel/tcg/internal-common.h"
@@ -32,14 +31,16 @@
 RecorderMode recorder_mode;
 const ReplayPort *replay_port;
 
-/* Replay stops often enough. */
+/*
+ * Return the largest budget.  A test with chaos may want smaller ones, but only while recording:
+ * replay stops at every event anyway.
+ */
 static unsigned most_granted(RecorderVcpu *v)
 {
     return chaos.most_granted == CHAOS_MOST_GRANTED || !recorder_recording() ?
         CHAOS_MOST_GRANTED : chaos_up_to(&v->random, chaos.most_granted);
 }
 
-/* Let the vCPU run up to @limit, or as far as the counter reaches. */
 void recorder_grant(CPUState *cpu, Position limit)
 {
     RecorderVcpu *v = cpu->recorder;
@@ -50,7 +51,7 @@ void recorder_grant(CPUState *cpu, Position limit)
     cpu->neg.icount_decr.u16.low = v->granted;
 }
 
-/* For a TB without exit check, which takes its instruction unasked. */
+/* Provide for a TB without exit check, which takes its instruction without a test of the budget. */
 void recorder_grant_one(CPUState *cpu)
 {
     if (cpu->neg.icount_decr.u16.low == 0) {
@@ -65,14 +66,14 @@ void recorder_run_again(CPUState *cpu)
 }
 
 /*
- * TBs that count are other TBs (CF_USE_ICOUNT is part of their key), so none
- * need be dropped.  The mode is set when all vCPUs are attached, and cleared
- * before the first is detached: who sees the mode finds cpu->recorder.
+ * Invalidate no TB: those that count instructions have another key (CF_USE_ICOUNT).  The mode is
+ * set after all vCPUs are attached, and cleared before the first is detached.  Hence cpu->recorder
+ * is valid wherever the mode is not off.
  */
 void recorder_vcpu_attach(CPUState *cpu, RecorderVcpu *v)
 {
     cpu->recorder = v;
-    v->translations.user_tables = RECORDER_ALL; /* not known: the vCPU may be in user mode */
+    v->translations.user_tables = RECORDER_ALL; /* unknown: the vCPU may be in user mode */
     v->random = chaos_stream(&chaos, SPHERE_MAX_PROCESSORS + cpu->cpu_index);
     v->granted = cpu->neg.icount_decr.u16.low = 0;
     cpu->tcg_cflags |= CF_USE_ICOUNT;
@@ -82,7 +83,7 @@ void recorder_vcpu_attach(CPUState *cpu, RecorderVcpu *v)
             sphere_l1(v->record.processor) -
             ((uintptr_t)recorder_ram.host >> SPHERE_LINE_SHIFT);
     }
-    cpu->cflags_next_tb = -1;   /* one that was chosen to be next does not count */
+    cpu->cflags_next_tb = -1;   /* a TB that was chosen to be next does not count */
     recorder_forget_past(cpu);
     tlb_flush(cpu);
 }
@@ -93,15 +94,15 @@ RecorderVcpu *recorder_vcpu_detach(CPUState *cpu)
 
     cpu->tcg_cflags &= ~(CF_USE_ICOUNT | CF_RECORD);
     cpu->neg.icount_decr.u16.low = 0;
-    cpu->cflags_next_tb = -1;   /* nor may one count now */
+    cpu->cflags_next_tb = -1;   /* and now none may count */
     tlb_flush(cpu);
     cpu->recorder = NULL;
     return v;
 }
 
 /*
- * Looks at a vCPU that may be running, between a charge and its position: close
- * enough to show to people, for nothing else.
+ * Read positions while vCPUs run, perhaps between a change of @base and one of the counter.  That
+ * is good enough for status, and for nothing else.
  */
 void recorder_query_point(Point *point)
 {
@@ -137,7 +138,7 @@ bool recorder_refill(CPUState *cpu, TranslationBlock *tb)
     }
     recorder_grant(cpu, recorder_limit(cpu));
     if (v->granted > 0 && v->granted < tb->icount) {
-        /* Another vCPU may have invalidated the block just now. */
+        /* Another vCPU may have invalidated @tb just now. */
         cpu->cflags_next_tb = (tb_cflags(tb) & ~(CF_COUNT_MASK | CF_INVALID)) | v->granted;
     }
     return true;
@@ -151,7 +152,10 @@ bool recorder_must_stop_slow(CPUState *cpu)
            recorder_position(cpu) >= MIN(v->digest_due, v->next_position);
 }
 
-/* Add a step that is no instruction; the budget shrinks with it. */
+/*
+ * Add a step that is not an instruction.  The budget is granted anew, so its end stays where it
+ * was.
+ */
 void recorder_step_slow(CPUState *cpu)
 {
     RecorderVcpu *v = cpu->recorder;
@@ -164,14 +168,14 @@ void recorder_step_slow(CPUState *cpu)
     recorder_count(v, RECORDER_COUNT_OTHER_STEPS);
     if (recorder_recording()) {
         if (sphere_in_user(v->record.processor)) {
-            sphere_leave_user(v->record.processor);     /* perhaps the kernel is entered */
+            sphere_leave_user(v->record.processor);     /* this may be an entry into the kernel */
         }
-        sphere_boundary(v->record.processor, now + 1);     /* waits come after it */
+        sphere_boundary(v->record.processor, now + 1);     /* later arcs lead to the next step */
     }
     recorder_grant(cpu, recorder_limit(cpu));
 }
 
-/* An instruction that faults is a step, be it that it was counted before it was done. */
+/* Count the fault as a step, unless record_walk() in input.c has counted it already. */
 void recorder_fault_slow(CPUState *cpu)
 {
     RecorderVcpu *v = cpu->recorder;
@@ -207,7 +211,7 @@ uint64_t recorder_log_digest(CPUState *cpu, LogEventKind kind)
     uint64_t digest;
 
     if (v->record.registers_changed) {
-        now = v->record.as_left;       /* what was done to them is no part of the recording */
+        now = v->record.as_left;       /* changes from outside are not recorded */
     } else {
         recorder_registers(cpu, &now);
     }
@@ -218,8 +222,8 @@ uint64_t recorder_log_digest(CPUState *cpu, LogEventKind kind)
 }
 
 /*
- * At multiples of the interval, so that logs of the same run have the same ones.
- * A fault is two steps between which nobody looks, in any run.
+ * Log digests at multiples of the interval, so that all logs of one execution have the same ones.
+ * No run has a digest between the two steps of a fault, the attempt and the delivery.
  */
 void recorder_digest_if_due(CPUState *cpu)
 {
@@ -234,7 +238,7 @@ void recorder_digest_if_due(CPUState *cpu)
         recorder_log_digest(cpu, LOG_EVENT_DIGEST);
     }
     next = now - now % v->digest_interval + v->digest_interval;
-    /* Or it overflows. */
+    /* The sum may overflow. */
     v->digest_due = next > now && next <= v->digest_last ? next : UINT64_MAX;
 }
 
@@ -263,8 +267,8 @@ void recorder_interrupt_slow(CPUState *cpu, int exception, int level)
 }
 
 /*
- * With one vCPU.  The fetch belongs to the step that comes next: replay does this
- * before, so it never has a flag to set itself.
+ * Log a flag that a fetch has set, with one vCPU.  The fetch belongs to the next step.  Replay
+ * applies the event before it fetches, so a fetch never sets a flag in replay.
  */
 void recorder_fetch_wrote_slow(CPUState *cpu, const void *host)
 {
@@ -284,9 +288,10 @@ void recorder_fetch_wrote_slow(CPUState *cpu, const void *host)
 }
 
 /*
- * Nothing of what is queued for a vCPU (flushes, breakpoints, statistics) may change
- * what the guest sees, for it comes at any time.  There is no list of functions
- * that do: whatever it was, it shows.  Only to be turned on is an event.
+ * Compare the registers before and after a work item.  Work items (flushes, breakpoints,
+ * statistics) run at a time that no log knows, so they must not change what the guest sees.  No
+ * list of functions that do could be complete.  The only change that is an event of the log is to
+ * turn the vCPU on.
  */
 void recorder_work_slow(CPUState *cpu, run_on_cpu_func function, run_on_cpu_data data)
 {
@@ -314,10 +319,7 @@ void recorder_wake_slow(CPUState *cpu)
     recorder_step_slow(cpu);
 }
 
-/*
- * In the vCPU's thread, outside of cpu_exec().  The vCPU is about to be reset, and
- * its budget with it.
- */
+/* Move the position to @base alone: the vCPU is about to be reset, which clears the counter. */
 void recorder_turned_on_slow(CPUState *cpu, uint64_t entry, uint64_t context, int level)
 {
     RecorderVcpu *v = cpu->recorder;

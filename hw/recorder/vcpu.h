@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A vCPU that is recorded or replayed: its state, its position, its digests.
+ * State, position and digests of a vCPU that is recorded or replayed.
  */
 #ifndef RECORDER_VCPU_H
 #define RECORDER_VCPU_H
@@ -13,10 +13,7 @@
 #include "recording/position.h"
 #include "recording/registers.h"
 
-/*
- * What is counted on each vCPU, for people: X(counter, name).  query-recorder and
- * SIGUSR1 show them all.
- */
+/* Statistics of each vCPU: X(counter, name).  query-recorder and SIGUSR1 show all of them. */
 #define RECORDER_COUNTERS(X) \
     X(INPUTS, "inputs") \
     X(DEVICE_STORES, "device stores") \
@@ -36,82 +33,83 @@ typedef enum RecorderCounterIndex {
 
 typedef enum RecorderWait {
     RECORDER_WAITS_FOR_NOTHING,
-    RECORDER_WAITS_FOR_LOCK,        /* the big one */
-    RECORDER_WAITS_FOR_LINE,        /* of memory, that another has */
-    RECORDER_WAITS_FOR_STREAM,      /* replaying: until it has ended so many steps */
+    RECORDER_WAITS_FOR_LOCK,        /* for the BQL */
+    RECORDER_WAITS_FOR_LINE,        /* until another processor gives up a line of memory */
+    RECORDER_WAITS_FOR_STREAM,      /* replaying: until a stream has completed some steps */
 } RecorderWait;
 
-/* Of a vCPU while it is recorded. */
+/* State of a vCPU while it is recorded. */
 typedef struct RecordingVcpu {
-    Processor *processor;       /* in the sphere; NULL: it is not recorded */
-    const uint8_t *l1;          /* of that */
-    bool running;               /* as the sphere has it, but for a grant that wakes it; atomic */
-    bool event;                 /* for WFE */
-    bool asked;                 /* for a line: wait for it at the boundary */
-    bool acquired;              /* lines, by the latest recorder_access() */
-    unsigned tries;             /* of the instruction @tried, which were abandoned */
+    Processor *processor;       /* the vCPU in the sphere; NULL: not recorded */
+    const uint8_t *l1;          /* permission bytes of @processor */
+    bool running;               /* RUNNING, or waiting inside a call of the sphere; atomic */
+    bool event;                 /* a local event is pending: the next WFE returns at once */
+    bool asked;                 /* lines were requested: wait for them at the boundary */
+    bool acquired;              /* the latest recorder_access() obtained lines */
+    unsigned tries;             /* how often the instruction number @tried was abandoned */
     uint64_t tried;
-    Position device_at;         /* the instruction there accessed a device */
-    bool lacks_lines;           /* why it is to run an instruction exclusively */
-    uint8_t *code_pages;        /* a bit for each page whose code it may run */
+    Position device_at;         /* end of the latest instruction that accessed a device */
+    bool lacks_lines;           /* the next exclusive instruction runs so for lines alone */
+    uint8_t *code_pages;        /* bitmap of the pages whose code the vCPU may run */
     size_t code_pages_size;
-    bool suspended;             /* inside PSCI CPU_SUSPEND, already logged */
-    bool turned_on;             /* the work being done does that, and it was logged */
-    Registers as_left;          /* by the guest, when the machine was paused */
-    bool registers_changed;     /* by somebody else: it makes no more steps that are recorded */
+    bool suspended;             /* a PSCI call was logged since the latest boundary */
+    bool turned_on;             /* the work item turned the vCPU on, and that was logged */
+    Registers as_left;          /* registers as the guest left them (paused.c) */
+    bool registers_changed;     /* not by the guest: no more steps are recorded */
 } RecordingVcpu;
 
-/* Which translations it has, recording or replaying: translations.c. */
+/* The vCPU's translations, recording or replaying: see translations.c. */
 typedef struct TranslatingVcpu {
     struct RecorderTranslations *made;
     bool flush_due;             /* drop all translations at the next boundary */
-    bool dropped;               /* some, since recorder_has_dropped() */
+    bool dropped;               /* some were dropped since recorder_has_dropped() */
     bool drops_one_page;
     bool drops_user_mode;
-    uint64_t user_tables;       /* TTBR0 of which user translations were made */
+    uint64_t user_tables;       /* TTBR0 of the translations of user mode */
     vaddr low_page[CHAOS_MOST_LOW_PAGES]; /* user pages with privileged translations */
-    unsigned n_low_pages;       /* more than fit: all may be */
+    unsigned n_low_pages;       /* more than chaos.low_pages: @low_page is incomplete */
 } TranslatingVcpu;
 
 /*
- * A vCPU that is recorded or replayed.  It belongs to the vCPU's thread; others
- * touch it only while that is stopped.
+ * A vCPU that is recorded or replayed.  The structure belongs to the vCPU's thread.  Other threads
+ * access it only while the vCPU is stopped, except the fields for status, and @translations of a
+ * vCPU that is alone and SAFE (recorder_translations_written()).
  *
- * TCG takes a TB's instructions from icount_decr.u16.low when the TB is entered.
- * We grant instructions there and know how many were taken; steps that are no
+ * TCG subtracts the instructions of a TB from icount_decr.u16.low when the TB is entered.  The
+ * recorder grants instructions there, so it knows how many were executed.  Steps that are not
  * instructions are added to @base.
  */
 typedef struct RecorderVcpu {
-    Position base;              /* position when @granted were granted */
+    Position base;              /* position at which @granted instructions were granted */
     uint32_t granted;
-    uint64_t random;            /* a stream of it, see chaos.h */
+    uint64_t random;            /* state of the vCPU's random numbers, see chaos.h */
     Position digest_due;        /* log a digest here, or soon after */
-    Position digest_last;       /* none after this */
+    Position digest_last;       /* the last position with a digest */
     uint64_t digest_interval;   /* in steps */
-    Registers logged;           /* as of the last digest that was logged */
-    uint64_t store_hash;        /* of all device stores */
-    LogStream *log;             /* replaying: of the trace, or NULL */
+    Registers logged;           /* as of the latest digest in the log */
+    uint64_t store_hash;        /* hash of all device stores */
+    LogStream *log;             /* the vCPU's log; replaying: that of the trace, or NULL */
     bool alone;                 /* the only vCPU: all of memory is one line */
-    bool fault_counted;         /* the fault that is pending is a step already */
-    uintptr_t walk_retaddr;     /* of the access for which page tables are walked */
+    bool fault_counted;         /* the pending fault has been counted as a step */
+    uintptr_t walk_retaddr;     /* return address of the access that walks page tables */
 
-    /* For people: written by the vCPU's thread, read by others at any time; atomic. */
+    /* For status: the vCPU's thread writes, other threads read at any time; atomic. */
     uint64_t counters[RECORDER_N_COUNTERS];
     RecorderWait waits;
     uint64_t waited_stream;
     uint64_t waited_steps;
-    LogEventKind next_kind;     /* replaying: the next event, or the end, */
-    Position next_position;     /* before which it must stop */
-    bool finished;              /* replaying: the end was reached, or replay diverged */
+    LogEventKind next_kind;     /* replaying: the next event; LOG_EVENT_KINDS: the end */
+    Position next_position;     /* replaying: where the vCPU must stop for it */
+    bool finished;              /* replaying: at the end, or diverged */
 
     RecordingVcpu record;
-    struct ReplayingVcpu *replay;       /* replay/player-internal.h; NULL: it is not replayed */
+    struct ReplayingVcpu *replay;       /* replay/player-internal.h; NULL: not replayed */
     TranslatingVcpu translations;
 } RecorderVcpu;
 
 static inline void recorder_count(RecorderVcpu *v, RecorderCounterIndex counter)
 {
-    /* Only its own thread writes it: no atomic addition. */
+    /* Only the vCPU's thread writes the counter, so the addition need not be atomic. */
     qatomic_set(&v->counters[counter], v->counters[counter] + 1);
 }
 
@@ -120,9 +118,13 @@ static inline void recorder_waits(RecorderVcpu *v, RecorderWait why)
     qatomic_set(&v->waits, why);
 }
 
-/* Frees all but the logs. */
+/* Free @v, but not its logs. */
 void recorder_vcpu_free(RecorderVcpu *v);
 
+/*
+ * Return the vCPU's position.  In the middle of a TB this is the position at the TB's end, since
+ * the TB is charged when it is entered.
+ */
 static inline Position recorder_position(CPUState *cpu)
 {
     RecorderVcpu *v = cpu->recorder;
@@ -131,40 +133,52 @@ static inline Position recorder_position(CPUState *cpu)
 }
 
 /*
- * The position of the instruction that is running, where that is the last of its
- * TB (device accesses are; QEMU sees to that): it is charged already.
+ * Return the position of the running instruction, which is the last of its TB.  QEMU ensures that
+ * for device accesses.  The instruction is charged already.
  */
 static inline Position recorder_position_in_insn(CPUState *cpu)
 {
     return recorder_position(cpu) - 1;
 }
 
+/*
+ * Let @cpu count steps in @v, which belongs to @cpu until recorder_vcpu_detach() returns it.
+ * Called in the vCPU's thread, between two steps, while all vCPUs are stopped.
+ */
 void recorder_vcpu_attach(CPUState *cpu, RecorderVcpu *v);
 RecorderVcpu *recorder_vcpu_detach(CPUState *cpu);
+/* Let the vCPU run up to @limit, or as far as the counter reaches. */
 void recorder_grant(CPUState *cpu, Position limit);
+/* Grant one instruction if the budget is empty, even if something is due before it. */
 void recorder_grant_one(CPUState *cpu);
-/* The instruction, whose start is restored: alone in its TB, no boundary before it. */
+/* Longjmp to run the restored instruction again, alone in its TB, with no boundary before it. */
 G_NORETURN void recorder_run_again(CPUState *cpu);
 
-/* Make it come to a boundary before it enters another TB, and see there why.  Any thread. */
+/*
+ * Make the vCPU go to a boundary before it enters another TB.  There it sees all that the caller
+ * wrote before.  Any thread.
+ */
 static inline void recorder_kick(CPUState *cpu)
 {
     qatomic_store_release(&cpu->neg.icount_decr.u16.high, -1);
 }
 
-/* Where the vCPUs are, or were a moment ago; zeros if nobody counts. */
+/*
+ * Set @point to the positions of all vCPUs that are recorded or replayed.  Those of running vCPUs
+ * are approximate.  Main thread, BQL held.
+ */
 void recorder_query_point(Point *point);
-/* How far the vCPU may run before something is due. */
+/* Return the position up to which the vCPU may run before something is due. */
 Position recorder_limit(CPUState *cpu);
-/* Digests to be logged every @interval steps, from position @first to @last. */
+/* Have digests logged every @interval steps, from position @first to @last. */
 void recorder_digest_every(RecorderVcpu *v, uint64_t interval, Position first, Position last);
-/* Between two steps: log a digest if it is due. */
+/* Log a digest if one is due.  At a boundary. */
 void recorder_digest_if_due(CPUState *cpu);
-/* DIGEST or END, and the registers; returns their digest. */
+/* Log the registers and an event of @kind, DIGEST or END.  Return the digest of the registers. */
 uint64_t recorder_log_digest(CPUState *cpu, LogEventKind kind);
 uint64_t recorder_register_digest(CPUState *cpu);
 
-/* 64-bit mixing for digests: order matters, every bit counts. */
+/* Mix @value into @digest.  The order of values matters, and so does every bit. */
 static inline uint64_t recorder_mix(uint64_t digest, uint64_t value)
 {
     digest = (digest ^ value) * UINT64_C(0x9e3779b97f4a7c15);
