@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What chance does to a vCPU between two of its steps, if a test wants that: see chaos.h.
+ * Random disturbances of a vCPU at its boundaries, if a test wants them: see protocol/chaos.h.
  *
- * All of it may happen there at any time in any case, if rarely: translations are dropped, since
- * the TLB is small or another vCPU changed a table; somebody wants the vCPU to look up; the host
- * lets another thread run.  Runs in the vCPU's own thread.
+ * Each of them may happen there at any time anyway, if rarely.  Translations are dropped because
+ * the TLB is small or another vCPU changed a table.  Another thread kicks the vCPU.  The host
+ * preempts the vCPU's thread.
+ *
+ * All functions run in the vCPU's thread.
  */
 #include "qemu/osdep.h"
 #include "hw/core/cpu.h"

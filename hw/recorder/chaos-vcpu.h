@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What chaos (protocol/chaos.h) does to vCPUs.
+ * Random disturbances of vCPUs, for tests (protocol/chaos.h).
  */
 #ifndef RECORDER_CHAOS_VCPU_H
 #define RECORDER_CHAOS_VCPU_H
@@ -8,9 +8,9 @@
 #include "hw/recorder/vcpu.h"
 #include "protocol/chaos.h"
 
-/* Between two steps, recording or replaying: what may happen there at any time. */
+/* Do at random what may happen at a boundary at any time.  Recording or replaying. */
 void recorder_chaos_slow(CPUState *cpu);
-/* The vCPU sleeps for a moment, perhaps. */
+/* Sleep for a moment, at random. */
 void recorder_nap_slow(RecorderVcpu *v);
 
 static inline void recorder_chaos(CPUState *cpu)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What the recorder must know of an Arm CPU: its registers, how an interrupt is
- * delivered, and which of its features cannot be recorded.
+ * What the recorder must know of Arm CPUs: registers, delivery of interrupts, tables of user mode,
+ * instructions with several stores, and features that cannot be recorded.
  */
 #include "qemu/osdep.h"
 #include "qemu/main-loop.h"
@@ -35,7 +35,10 @@ static uint64_t mix_words(uint64_t digest, const void *words, size_t bytes)
     return digest;
 }
 
-/* SVE and SME have more than 128 bits of each vector, and more of them: too many to log. */
+/*
+ * Return a digest of the state of SVE and SME, or 0 without them.  Their vectors are too long and
+ * too many to be logged.
+ */
 static uint64_t digest_of_vectors(CPUARMState *env)
 {
     ARMCPU *arm = env_archcpu(env);
@@ -69,7 +72,10 @@ void recorder_registers(CPUState *cpu, Registers *registers)
 #undef X
 }
 
-/* QEMU finds blocks by their addresses, and would forget all of them. */
+/*
+ * Drop the translations of user mode.  The jump cache finds TBs by address, so QEMU would clear all
+ * of it; the kernel's addresses stay here.
+ */
 static void drop_user_mode(CPUState *cpu)
 {
     CPUJumpCache *cache = cpu->tb_jmp_cache;
@@ -85,8 +91,8 @@ static void drop_user_mode(CPUState *cpu)
 }
 
 /*
- * An access in user mode is about to be made, or may be from now on: return to
- * EL0, LDTR, STTR.  See recorder_table_base().
+ * Called before an access with the rights of user mode, or before such accesses become possible:
+ * return to EL0, LDTR, STTR.  Drop translations made with another TTBR0: see recorder_table_base().
  */
 void HELPER(recorder_user_access)(CPUARMState *env)
 {
@@ -100,13 +106,16 @@ void HELPER(recorder_user_access)(CPUARMState *env)
     }
 }
 
-/* At the start user mode may have been entered with a TTBR0 that nobody was told of. */
+/*
+ * Return false if user mode may have been entered with a TTBR0 that the recorder did not see, as at
+ * the start.
+ */
 static bool user_tables_are_known(const RecorderVcpu *v)
 {
     return v->translations.user_tables != 0 && v->translations.user_tables != UINT64_MAX;
 }
 
-/* What user mode may use is of TTBR0 as long as it runs. */
+/* Trust translations while the vCPU is in user mode: they are those of the current TTBR0. */
 bool recorder_may_be_stale(CPUState *cpu, int mmu_idx, vaddr address)
 {
     return (mmu_idx | ARM_MMU_IDX_A) == ARMMMUIdx_E10_0 && !extract64(address, 55, 1) &&
@@ -157,7 +166,7 @@ int recorder_block_mmu_idx(const TranslationBlock *tb)
     return EX_TBFLAG_ANY(flags, MMUIDX);
 }
 
-/* RNDR and RNDRRS also set the flags: Z if there was no number, and then it is 0. */
+/* Set the flags of RNDR and RNDRRS: Z if there was no random number, and then the value is 0. */
 void recorder_replayed_sysreg(CPUARMState *env, const void *reginfo, uint64_t value)
 {
     const ARMCPRegInfo *ri = reginfo;
@@ -197,7 +206,7 @@ void recorder_forget_past(CPUState *cpu)
     hw_watchpoint_update_all(ARM_CPU(cpu));
 }
 
-/* In the middle of a TB the register tells no more than the page. */
+/* Unwind in the middle of a TB, where the register holds no more than the page. */
 vaddr recorder_pc(CPUState *cpu, uintptr_t retaddr)
 {
     vaddr pc = cpu->cc->get_pc(cpu);
@@ -209,7 +218,10 @@ vaddr recorder_pc(CPUState *cpu, uintptr_t retaddr)
     return tcg_cflags_has(cpu, CF_PCREL) ? (pc & TARGET_PAGE_MASK) | data[0] : data[0];
 }
 
-/* Elements that lie within one page; what lies in both is accessed like any other memory. */
+/*
+ * Note the elements that lie within one page.  An element in two pages is accessed by the slow
+ * path, which notes it.
+ */
 static void note_elements_of_page(CPUState *cpu, const SVEContLdSt *vector, unsigned page,
                                   const uint64_t *predicate, int register_size, int memory_size,
                                   bool write, uintptr_t retaddr)
@@ -232,14 +244,14 @@ void recorder_note_elements_slow(CPUState *cpu, const void *vector, const uint64
 {
     const SVEContLdSt *v = vector;
 
-    /* If one of the pages is a device's, elements are accessed one by one. */
+    /* If one of the pages is a device's, the slow path accesses the elements one by one. */
     for (unsigned page = 0; page < 2 && !((v->page[0].flags | v->page[1].flags) & TLB_MMIO);
          page++) {
         note_elements_of_page(cpu, v, page, predicate, register_size, memory_size, write, retaddr);
     }
 }
 
-/* As arm_set_cpu_on() has it; the vCPU's thread does it when it leaves cpu_exec(). */
+/* Do as PSCI does.  The vCPU's thread resets the vCPU when it leaves cpu_exec(). */
 void recorder_turn_on(CPUState *cpu, uint64_t entry, uint64_t context, int level)
 {
     ARMCPU *arm = ARM_CPU(cpu);
@@ -273,7 +285,7 @@ char *recorder_cpu_objection(CPUState *cpu, bool several)
     if (!several) {
         return NULL;
     }
-    /* These access memory through pointers, past what asks for lines. */
+    /* These instructions access memory through host pointers, without requests for lines. */
     if (cpu_isar_feature(aa64_mops, arm)) {
         return g_strdup("memory copy instructions (FEAT_MOPS) and several vCPUs"
                         " (use cortex-a76 or neoverse-n1)");
@@ -284,7 +296,7 @@ char *recorder_cpu_objection(CPUState *cpu, bool several)
     return NULL;
 }
 
-/* What -cpu may say of a model, and what is not worth saying; NULL: all is. */
+/* Properties of a model that -cpu can set, and the value that is not mentioned; NULL: any is. */
 static const struct { const char *name, *usual; } cpu_properties[] = {
     { "pmu" }, { "cfgend", "false" }, { "vfp", "true" }, { "neon", "true" }, { "lpa2", "true" },
     { "sve" }, { "sme" }, { "sme_fa64" }, { "pauth", "true" }, { "pauth-impdef", "false" },
@@ -300,7 +312,7 @@ static void describe_property(GString *text, CPUState *cpu, const char *name, co
     }
 }
 
-/* Vectors can be of all lengths that are named, and of no other. */
+/* Name all vector lengths that are supported: no other length is. */
 char *recorder_cpu_description(CPUState *cpu)
 {
     g_autofree char *model = cpu_model_from_type(object_get_typename(OBJECT(cpu)));
@@ -319,7 +331,10 @@ char *recorder_cpu_description(CPUState *cpu)
     return g_string_free(text, false);
 }
 
-/* See gen_prepare_stores(): the stores lie in several lines. */
+/*
+ * Obtain permission for all stores of an instruction before the first: see gen_prepare_stores().
+ * They lie in several lines.
+ */
 void HELPER(recorder_stores)(CPUARMState *env, uint64_t address, uint32_t size, uint32_t mmu_idx)
 {
     uintptr_t retaddr = GETPC();
@@ -334,9 +349,10 @@ void HELPER(recorder_stores)(CPUARMState *env, uint64_t address, uint32_t size, 
 }
 
 /*
- * They lie in one line: no probe was made.  In a page with copies each store asks, and none may be
- * refused after others were made; so the first asks for all.  What generated code left here may be
- * of an earlier instruction: then the store asks for more than it needs, which does no harm.
+ * Let the first store request what all of them need.  The stores lie in one line, so
+ * HELPER(recorder_stores) was not called.  In a page with copies each store makes a request, and
+ * none may be refused after others were made.  What generated code has left here may belong to an
+ * earlier instruction.  Then the store requests more than it needs, which does no harm.
  */
 void recorder_widen_store(CPUState *cpu, uint64_t *offset, unsigned *size)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Stands in for target-arm.c where guests cannot be recorded yet.
+ * Replaces target-arm.c for architectures that cannot be recorded yet.
  */
 #include "qemu/osdep.h"
 #include "hw/recorder/target.h"

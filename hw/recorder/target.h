@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What depends on the guest's architecture: target-arm.c, or target-none.c, its stand-in for those
- * that cannot be recorded.
+ * What depends on the guest's architecture: target-arm.c, or target-none.c for architectures that
+ * cannot be recorded.  A vCPU's functions run in its thread, or while it is stopped.
  */
 #ifndef RECORDER_TARGET_H
 #define RECORDER_TARGET_H
@@ -10,33 +10,52 @@
 
 #include "recording/registers.h"
 
+/* Set @registers to those of the vCPU. */
 void recorder_registers(CPUState *cpu, Registers *registers);
+/* Deliver interrupt @exception at exception level @level.  Replaying only.  Takes the BQL. */
 void recorder_deliver(CPUState *cpu, int exception, int level);
-/* Can it reach no more than user mode does, until an exception is delivered? */
+/* Return true if the vCPU reaches no more than user mode does, until an exception is delivered. */
 bool recorder_in_user_mode(CPUState *cpu);
-/* If the running instruction has several stores, all in one line, one of which this is: all. */
+/*
+ * If the store of *@size bytes at *@offset of main RAM is one of several stores of the running
+ * instruction, all in one line, make *@offset and *@size cover all of them.
+ */
 void recorder_widen_store(CPUState *cpu, uint64_t *offset, unsigned *size);
-/* Are translations of this kind never used in user mode, nor for walks? */
+/* Return true if translations of @mmu_idx are used neither in user mode nor for page walks. */
 bool recorder_is_kernel_only(int mmu_idx);
-/* Make what is derived from registers depend on these alone, as when they are loaded. */
+/* Recompute state that is derived from registers, so that it depends on the registers alone. */
 void recorder_forget_past(CPUState *cpu);
-/* Where the running instruction is, of which @retaddr is the host's return address; or 0. */
+/*
+ * Return the address of the running instruction.  @retaddr: host return address into its TB or 0.
+ */
 vaddr recorder_pc(CPUState *cpu, uintptr_t retaddr);
 /*
- * What a walk of memory for an @access to @address would find now: in @found, or NULL and why it
- * faults.  It leaves no trace.  For user mode it is that of the tables which user mode used last.
+ * Walk page tables for an @access to @address, without a trace: no flag is set, no TLB is filled,
+ * no hook is called.  Set *@found to the result.  Return NULL, or the reason of a fault.  A walk
+ * for user mode uses the tables that user mode used last.
  */
 const char *recorder_walk_untraced(CPUState *cpu, vaddr address, int mmu_idx, MMUAccessType access,
                                    CPUTLBEntryFull *found);
-/* Is @address one of user mode, of tables that are not known? */
+/*
+ * Return true if @mmu_idx and @address are user mode's, and the tables of its translations unknown.
+ */
 bool recorder_may_be_stale(CPUState *cpu, int mmu_idx, vaddr address);
-/* The mmu index with which the instructions of a block are fetched. */
+/* Return the MMU index with which the instructions of @tb are fetched. */
 int recorder_block_mmu_idx(const TranslationBlock *tb);
-/* Firmware turns the vCPU on, when it next leaves cpu_exec(). */
+/*
+ * Turn the vCPU on as firmware does, when it next leaves cpu_exec().  Replaying only.  Takes the
+ * BQL.
+ */
 void recorder_turn_on(CPUState *cpu, uint64_t entry, uint64_t context, int level);
-/* Why this vCPU cannot be recorded, alone or with others like it; NULL if it can. */
+/*
+ * Return why this vCPU cannot be recorded, alone or with @several like it, or NULL.  The caller
+ * frees the text.
+ */
 char *recorder_cpu_objection(CPUState *cpu, bool several);
-/* Its model and properties, as -cpu wants them, for another one just like it. */
+/*
+ * Return model and properties as -cpu takes them, for a vCPU just like this one.  The caller frees
+ * the text.
+ */
 char *recorder_cpu_description(CPUState *cpu);
 
 #endif

@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * QEMU makes a TLB that was nearly full larger when it is flushed.  Here that hardly ever
- * happens: a TLBI for all vCPUs does nothing, since translations are coherent (translations.c), nor
- * does a new ASID.  So a TLB that fills up grows at once, and keeps what it has.
+ * Enlarges TLBs as they fill up, and evicts entries for tests.
  *
- * How large a TLB is decides how often the guest's tables are walked, and nothing that
- * the guest could see; so it need not be the same in replay.
+ * QEMU enlarges a TLB that was nearly full only when the TLB is flushed.  Here that hardly ever
+ * happens: neither a TLBI for all vCPUs nor a new ASID flushes anything, since translations are
+ * coherent (translations.c).  So a TLB is enlarged as soon as it is nearly full, and keeps its
+ * entries.
+ *
+ * The size of a TLB decides how often page tables are walked, and nothing that the guest could see.
+ * So it may differ in replay.
+ *
+ * All functions run in the vCPU's thread.
  */
 #include "qemu/osdep.h"
 #include "accel/tcg/internal-common.h"
@@ -19,11 +24,11 @@
 #include "hw/recorder/vcpu.h"
 #include "protocol/chaos.h"
 
-/* So much of it must be in use; as for QEMU at a flush. */
+/* Entries in use that make QEMU enlarge a TLB at a flush.  QEMU's counter is an upper bound. */
 #define FULL_PERCENT 70
-/* And so much in truth: see below. */
+/* Entries in use, by an exact count, that make the TLB larger here. */
 #define REALLY_FULL_PERCENT 50
-/* Each flush clears all of it, so it does not grow beyond this. */
+/* A flush clears all entries, so a TLB does not grow beyond this. */
 #define MOST_ENTRIES (1u << 14)
 
 static bool is_empty(const CPUTLBEntry *entry)
@@ -40,8 +45,9 @@ static vaddr page_number(const CPUTLBEntry *entry)
 }
 
 /*
- * QEMU counts an entry again if it is made again of the same page.  Whoever counts all of
- * them does so after many new ones only, for one percentage is well above the other.
+ * Return true if the TLB should grow.  QEMU counts an entry again when it is filled again for the
+ * same page, so the entries are counted here.  That is rare: unless the TLB grows, many entries
+ * must be filled before the next count, since one percentage is well above the other.
  */
 static bool is_nearly_full(CPUTLBDesc *desc, const CPUTLBDescFast *fast, size_t n_entries)
 {
@@ -55,7 +61,10 @@ static bool is_nearly_full(CPUTLBDesc *desc, const CPUTLBDescFast *fast, size_t 
     return desc->n_used_entries > n_entries * REALLY_FULL_PERCENT / 100;
 }
 
-/* Low bits of its page's number are its place, now one more of them: no two meet. */
+/*
+ * Move all entries to tables of twice the size.  The index of an entry is the low bits of its page
+ * number.  With one more bit no two entries collide.
+ */
 static void move_entries(const CPUTLBEntry *from, const CPUTLBEntryFull *from_full,
                          CPUTLBEntry *to, CPUTLBEntryFull *to_full, size_t n_entries)
 {
@@ -81,7 +90,7 @@ void recorder_grow_tlb_slow(CPUState *cpu, int mmu_idx)
     if (fixed_tlb_bits || n_entries >= MOST_ENTRIES || !is_nearly_full(desc, fast, n_entries)) {
         return;
     }
-    /* Other threads look for entries of a page, and make it read-only. */
+    /* Other threads search for entries of a page, and set TLB_NOTDIRTY in them. */
     qemu_spin_lock(&cpu->neg.tlb.c.lock);
     fast->table = g_new(CPUTLBEntry, 2 * n_entries);
     desc->fulltlb = g_new(CPUTLBEntryFull, 2 * n_entries);
@@ -95,7 +104,7 @@ void recorder_grow_tlb_slow(CPUState *cpu, int mmu_idx)
 
 /* --- evictions ------------------------------------------------------------------- */
 
-/* A random MMU index that has translations, if any has. */
+/* Return a random MMU index that has translations, or 0 if none has. */
 static unsigned any_in_use(CPUState *cpu)
 {
     unsigned first = chaos_random(&cpu->recorder->random) % NB_MMU_MODES;
@@ -108,7 +117,7 @@ static unsigned any_in_use(CPUState *cpu)
     return 0;
 }
 
-/* The entry at @at, or the next one that is in use. */
+/* Evict the entry at @at, or the next one that is in use. */
 static void evict_one(CPUTLBDescFast *fast, size_t n_entries, size_t at)
 {
     for (size_t i = 0; i < n_entries; i++) {
@@ -122,8 +131,8 @@ static void evict_one(CPUTLBDescFast *fast, size_t n_entries, size_t at)
 }
 
 /*
- * Nobody is told: the vCPU may have such translations, and it does not matter whether it has.
- * One that is evicted here would be found among the victims, so they go, too.
+ * Keep the notes of translations.c: they say which translations the vCPU may have.  Clear the
+ * victim TLB as well, since the evicted entry could be found there.
  */
 void recorder_evict(CPUState *cpu, bool all)
 {
@@ -132,7 +141,7 @@ void recorder_evict(CPUState *cpu, bool all)
     CPUTLBDescFast *fast = &cpu->neg.tlb.f[mmu_idx];
     size_t n_entries = (fast->mask >> CPU_TLB_ENTRY_BITS) + 1;
 
-    /* Other threads look for entries of a page, and make it read-only. */
+    /* Other threads search for entries of a page, and set TLB_NOTDIRTY in them. */
     qemu_spin_lock(&cpu->neg.tlb.c.lock);
     memset(desc->vtable, -1, sizeof(desc->vtable));
     if (all) {

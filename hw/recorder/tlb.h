@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * TLBs, of which recording and replay may differ.
+ * Sizes and evictions of TLBs, in which recording and replay may differ.
  */
 #ifndef RECORDER_TLB_H
 #define RECORDER_TLB_H
 
 #include "hw/core/cpu.h"
 
-/* Forget translations, as if others had taken their place: a random one, or an MMU index. */
+/*
+ * Evict a random entry of the vCPU's TLB, as if another one took its place; if @all, all entries of
+ * one MMU index.  In the vCPU's thread.
+ */
 void recorder_evict(CPUState *cpu, bool all);
 
 #endif

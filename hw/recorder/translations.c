@@ -1,42 +1,41 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Translations and code are copies of memory, and when they are made or dropped
- * depends on the sizes of caches, on the clock and on chance.  So they are kept
- * coherent, recording and replaying, and their timing cannot matter.
+ * Keeps translations and code coherent with the memory that they are copies of, recording and
+ * replaying.  When they are made and dropped depends on the sizes of caches, on the clock and on
+ * chance.  If they are coherent, their timing cannot matter, and the log need not contain it.
  *
- * Translations.  Every page from which a walk has read is a table page until
- * the vCPU drops all its translations.  Stores to table pages stay on the slow
- * path, and so does the first one after that, since most pages soon are tables again.
- * A store that may change a word which was not zero (absence is never cached)
- * drops what was made from that word: one page's translation before the store,
- * if the word is known to translate one page; else all, between this step and
- * the next, and then the store is the last instruction of its TB.  Tables that
- * are freed were unhooked from another table, so they do not stay table pages for long.
+ * Translations.  A page from which a walk has read is a table page until the vCPU drops all its
+ * translations.  Stores to table pages take the slow path.  After the vCPU has dropped its
+ * translations so does the first store, since most pages soon are table pages again.  A store that
+ * may change a word which was not zero (absence is never cached) drops what was made from the word.
+ * If the word is known to translate one page, that is the translation of this page, before the
+ * store.  Otherwise it is all translations, between this step and the next; then the store is the
+ * last instruction of its TB.  Tables that the guest frees were unlinked from another table before,
+ * so they do not stay table pages for long.
  *
- * Flags.  A walk may set the access flag or the dirty state of a page
- * (FEAT_HAFDBS).  A translation exists only of a word that has them set already,
- * so the first access of its kind always walks, whatever the TLB is like, and
- * replay sets the flag in the same instruction.  Only for instruction fetches that is
- * not enough: recording may look the next TB up and then find an interrupt to be
- * delivered first.  So those are events.  With several vCPUs, all of them
- * are, and a step each: the instruction may be abandoned after its walk, and another
- * vCPU see the flag (access.c).
+ * Flags.  A walk may set the access flag or the dirty state of a page (FEAT_HAFDBS).  A translation
+ * exists only of a word that has them set already.  So the first access of its kind always walks,
+ * whatever is in the TLB, and replay sets the flag in the same instruction.  This is not enough for
+ * instruction fetches: recording may look up the next TB and then deliver an interrupt first.  So
+ * flags that fetches set are events of the log.  With several vCPUs all flags are events, and each
+ * is a step of its own: an instruction may be abandoned after its walk, and another vCPU see the
+ * flag (access.c).
  *
- * Code.  QEMU drops TBs whose code is written to, but the TB that does it runs
- * on to its end.  Replay cuts TBs at other places, so a store to the page that
- * is being executed, or to its translation, is the last instruction of its TB.
+ * Code.  QEMU invalidates TBs whose code is written, but the TB that writes runs on to its end.
+ * Replay cuts TBs at other places.  So a store to the page that is being executed, or to a table
+ * word that translates it, is the last instruction of its TB.
  *
- * Each vCPU has its own translations and knows its own tables; what is here
- * belongs to its thread.  Stores of others come to it as drops: recording,
- * through the sphere (access.c), replaying, from the log.
+ * Concurrency.  Each vCPU has its own translations and its own notes of their tables, which belong
+ * to its thread.  Stores of other processors arrive as drops: from the sphere while recording
+ * (access.c), from the log while replaying.
  *
- * Which pages a vCPU has walked depends on its history.  A replay that begins at a checkpoint has
- * walked fewer, and so has one whose recording looked a block up and then took an interrupt.  So
- * replay can tell by itself neither which tables were in use, nor that too many were.  Hence the
- * invariant: replay never holds a translation of which recording's notes do not know.  Recording
- * forgets its notes, and leaves the sphere's sets of holders, in two cases only.  Either an
- * instruction flushes everything by what it does, and does so in replay as well; or the vCPU
- * flushes everything at a boundary, and logs a DROP of all there.
+ * History.  Which tables a vCPU has walked depends on its past.  A replay that begins at a
+ * checkpoint has walked fewer tables.  So has a replay whose recording looked up a TB and then took
+ * an interrupt.  Hence replay cannot tell by itself which tables were in use, nor that there were
+ * too many.  The invariant is: replay never has a translation that recording's notes do not cover.
+ * Recording forgets its notes, and leaves the sphere's sets of holders, in two cases only.  In the
+ * first, an instruction flushes everything by what it does, and so it does in replay.  In the
+ * second, the vCPU flushes everything at a boundary, and logs a DROP of all there.
  */
 #include "qemu/osdep.h"
 #include "qemu/bitmap.h"
@@ -62,22 +61,22 @@
 
 #define PAGE 4096u
 
-/* A page of tables: its first word translates @first, the next @first + @span. */
+/* A table page: its first word translates @first, the next one @first + @span. */
 typedef struct Table {
     vaddr first;
     uint64_t span;              /* 0: not a table page */
 } Table;
 
-/* Of a page that was used for several addresses, or in a way that we don't know. */
+/* The page was used for several addresses, or in an unknown way. */
 #define SPAN_UNKNOWN UINT64_MAX
 
-/* What a vCPU knows of the tables that its translations were made from. */
+/* Notes on the tables from which the vCPU's translations were made. */
 typedef struct RecorderTranslations {
-    GArray *pages;              /* which of these are in use */
-    Table *table;               /* one for each page of main RAM */
+    GArray *pages;              /* numbers of the pages with a span */
+    Table *table;               /* one entry for each page of main RAM */
     /*
-     * A bit for each page of which no store goes unseen, also for a while after it was a table.
-     * Every TLB miss looks there, so it is small.
+     * A bit for each page whose stores take the slow path: a table page, or recently one.  Every
+     * TLB miss reads it, so it is small.
      */
     unsigned long *watched;
 } RecorderTranslations;
@@ -118,12 +117,12 @@ void recorder_translations_free(RecorderTranslations *tables)
     }
 }
 
-/* The kernel itself touches user memory: TTBR0 decides what it finds there. */
+/* Note that the kernel accesses the user page @page: TTBR0 decides what it finds there. */
 static void note_low_page(RecorderVcpu *v, vaddr page)
 {
     if (v->translations.n_low_pages && v->translations.n_low_pages <= chaos.low_pages &&
         v->translations.low_page[v->translations.n_low_pages - 1] == page) {
-        return;                 /* one call for each level of a walk */
+        return;                 /* a walk calls this once for each level */
     }
     if (v->translations.n_low_pages < chaos.low_pages) {
         v->translations.low_page[v->translations.n_low_pages] = page;
@@ -165,7 +164,6 @@ void recorder_walk_slow(CPUState *cpu, const void *host, vaddr address, uint64_t
     }
 }
 
-/* Must its stores be seen? */
 bool recorder_is_table_slow(CPUState *cpu, ram_addr_t address)
 {
     ram_addr_t offset = address - recorder_ram.start;
@@ -175,9 +173,10 @@ bool recorder_is_table_slow(CPUState *cpu, ram_addr_t address)
 }
 
 /*
- * All translations are gone.  If an instruction did that by what it is, it does so in replay as
- * well; if recorder_drop_translations() did, that has told replay; if another thread's work did,
- * it must.
+ * Forget the notes, since all translations are gone.  If an instruction flushed them by what it
+ * does, it does so in replay as well.  If recorder_drop_translations() did, it has logged a DROP.
+ * If a work item of another thread did, replay must be told: the flush is made again, and logged,
+ * at the next boundary.
  */
 void recorder_flushed_slow(CPUState *cpu)
 {
@@ -223,7 +222,6 @@ vaddr recorder_table_word_page(CPUState *cpu, uint64_t offset)
     return table->span == PAGE ? table->first + offset % PAGE / 8 * PAGE : RECORDER_ALL;
 }
 
-/* DMA writes main RAM, past a vCPU that is alone, and safe. */
 void recorder_translations_written(CPUState *cpu, uint64_t offset, uint64_t size)
 {
     TranslatingVcpu *t = &cpu->recorder->translations;
@@ -262,13 +260,14 @@ void recorder_be_last_in_tb(CPUState *cpu, uintptr_t retaddr)
         cpu_restore_state(cpu, retaddr);
         recorder_run_again(cpu);
     }
-    /* Do not chain to the next TB: go to the boundary first. */
+    /* The next TB must not be entered before the boundary. */
     recorder_kick(cpu);
 }
 
 /*
- * A word that is not zero and translates one page is about to change.  Nothing
- * else leaves the TLB, and it is not moved: our caller still looks at it.
+ * Drop the translation of @page: the word that it was made from, which is not zero, is about to
+ * change.  No other entry leaves the TLB, and none is moved: the caller of recorder_store() still
+ * uses one.
  */
 static void drop_page(CPUState *cpu, vaddr page, uintptr_t retaddr)
 {
@@ -278,6 +277,7 @@ static void drop_page(CPUState *cpu, vaddr page, uintptr_t retaddr)
     recorder_drop(cpu, page);
 }
 
+/* Drop what was made from the words of @table that a store of @size bytes at @address changes. */
 static void change_table(CPUState *cpu, const Table *table, ram_addr_t address,
                          unsigned size, uintptr_t retaddr)
 {
@@ -296,7 +296,10 @@ static void change_table(CPUState *cpu, const Table *table, ram_addr_t address,
     }
 }
 
-/* Most pages that are stored to have no code at all, and looking for the block takes long. */
+/*
+ * Return true if @address lies in the page of the running TB.  The dirty flag is tested first: most
+ * pages that are stored to contain no code, and the lookup of the TB takes long.
+ */
 static bool in_page_being_executed(ram_addr_t address, uintptr_t retaddr)
 {
     bool may_be = retaddr && !cpu_physical_memory_get_dirty_flag(address, DIRTY_MEMORY_CODE);
@@ -324,12 +327,12 @@ void recorder_store_slow(CPUState *cpu, ram_addr_t address, unsigned size,
 }
 
 /*
- * A translation depends on the words of tables and on where they begin, but not on an ASID: so
- * when TTBR0 changes, with the ASID or without, what was found at user addresses goes, and the
- * kernel's translations stay.  Linux does that when it switches to another process, and, on
- * a CPU without PAN, also at every entry.  What user mode may use stays until it would be used
- * with another TTBR0 (recorder_user_access), since the old one mostly comes back; privileged
- * translations go now.
+ * Drop translations of user addresses, and keep the kernel's, if TTBR0 changes.  A translation
+ * depends on table words and on the table base, but not on the ASID, so it does not matter whether
+ * that changes too.  Linux changes TTBR0 when it switches to another process and, on a CPU without
+ * PAN, at every entry into the kernel.  Privileged translations of user addresses are dropped now.
+ * Those for user mode stay until user mode would use them with another TTBR0
+ * (HELPER(recorder_user_access)), since the old TTBR0 mostly comes back.
  */
 void recorder_table_base_slow(CPUState *cpu, bool user)
 {
@@ -340,7 +343,7 @@ void recorder_table_base_slow(CPUState *cpu, bool user)
         return;
     }
     if (v->translations.n_low_pages > chaos.low_pages) {
-        /* Replay may have walked fewer.  Nothing is looked up before the boundary. */
+        /* Replay may have walked fewer pages.  Nothing is looked up before the boundary. */
         v->translations.flush_due = true;
         recorder_kick(cpu);
         return;
