@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Keeps others from saving, migrating or loading a guest that is recorded or replayed.
+ * Prevents saving, migrating and loading a guest that is recorded or replayed.
  *
- * Checkpoints of a recording and snapshots of a debugger learn from QEMU's dirty bits for migration
- * which pages were written (hw/recorder/machine-state.c).  Savevm, snapshot jobs and migrations of every
- * mode clear these bits, so the next checkpoint would lack pages without a word; all of them look
- * for migration blockers first.  What does not is refused by hooks: to measure the dirty rate by
- * the bits, and to load a state, which changes the guest behind the recorder's back.
+ * Checkpoints of a recording and snapshots of the debugger learn from QEMU's dirty bits for
+ * migration which pages were written (hw/recorder/machine-state.c).  Savevm, snapshot jobs and all
+ * modes of migration clear these bits.  Then the next checkpoint would lack pages, and nothing
+ * would show it.  All of them test for migration blockers first.  Two commands do not, and are
+ * refused by hooks: measuring the dirty rate with these bits, and loading a state, which changes
+ * the guest without the recorder's knowledge.
  *
- * A replay has devices that do nothing, so there is nothing to be saved in the first place.
+ * A replay has devices that do nothing, so there is nothing to save in the first place.
  *
- * Main thread, big lock held.
+ * Main thread, BQL held.
  */
 #include "qemu/osdep.h"
 #include "migration/blocker.h"
@@ -24,7 +25,7 @@
 
 static Error *blocker;          /* NULL: nothing is blocked */
 
-/* An error for people: what is refused, why, and what to do. */
+/* Set @errp to what is refused, why, and what the user can do. */
 static void refuse(const char *what, const char *since, bool replaying, Error **errp)
 {
     if (replaying) {
@@ -49,7 +50,7 @@ bool recorder_refuses_dirty_rate_slow(Error **errp)
     return true;
 }
 
-/* True from the command on, though the thread that measures may not run yet. */
+/* Return true from the command on, even if the measuring thread does not run yet. */
 static bool dirty_bits_are_counted(void)
 {
     g_autoptr(DirtyRateInfo) info = qmp_query_dirty_rate(false, 0, &error_abort);
@@ -59,7 +60,7 @@ static bool dirty_bits_are_counted(void)
             (info->status == DIRTY_RATE_STATUS_UNSTARTED && info->start_time > 0));
 }
 
-/* Return what uses the dirty bits, or loads a state, at this moment, and what to do; or NULL. */
+/* Return what uses the dirty bits or loads a state now, and what the user can do; NULL: nothing. */
 static const char *find_user(void)
 {
     if (runstate_check(RUN_STATE_INMIGRATE) || migration_in_incoming_postcopy()) {
@@ -77,13 +78,13 @@ static const char *find_user(void)
     return NULL;
 }
 
-/* Even with -only-migratable: it ends with the recording, or the replay. */
+/* Block with an internal blocker, which is allowed with -only-migratable: it is temporary. */
 bool recorder_block_others(bool replaying, Error **errp)
 {
     const char *user = find_user();
 
     if (blocker) {
-        /* One that has not begun yet: to pause the guest lets the main loop do other work. */
+        /* Another start is under way: pausing the guest lets the main loop do other work. */
         error_setg(errp, "a recording is being made or replayed already");
         return false;
     }

@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * DMA as a pseudo-processor (FDR, section 5): every write of a device
- * to guest RAM is a step of its own stream, with its data.
+ * DMA as a pseudo-processor (FDR, section 5): every write of a device to guest RAM is a step of its
+ * own stream, logged with its data.
  *
- * It is the sphere's last processor.  It runs while a device writes, and then
- * holds the lines that are written; it has no L1, and is safe otherwise.  One
- * writer at a time, and one page at a time: a DMA step gets its number when it
- * holds everything, and it never waits holding some.
+ * DMA is the sphere's last processor.  It is RUNNING while a device writes, and holds the lines
+ * that are written; otherwise it is SAFE.  It has no L1.  It serves one writer at a time, and one
+ * page at a time.  A DMA step gets its number when the processor holds all its lines, and the
+ * processor is SAFE whenever it waits for more.  So DMA never keeps lines while it waits.
  *
- * Past a vCPU that is alone, all of memory is one line (access.c).
+ * If a vCPU is alone, all of memory is one line (access.c).
  *
- * Buffers that devices map are bounced, and cached rings go the slow way, while
- * recording: a write has a definite moment.
+ * While recording, buffers that devices map for writing are bounced, and cached virtqueue rings
+ * take the slow path.  So each write happens at a definite moment.
+ *
+ * Concurrency: devices write in any thread.  dma.lock is held from recorder_dma_begin() to
+ * recorder_dma_end(), and protects all fields; @steps is also read without it.
  */
 #include "qemu/osdep.h"
 #include "exec/memory.h"
@@ -33,9 +36,9 @@
 #define PAGE (1u << SPHERE_PAGE_SHIFT)
 
 static struct {
-    QemuMutex lock;             /* the writer */
+    QemuMutex lock;             /* held by the writer, from begin to end */
     bool begun;
-    CPUState *paused;           /* a vCPU in whose own thread the device writes */
+    CPUState *paused;           /* vCPU whose thread makes the write (SAFE), or NULL */
     LogStream *log;
     Processor *processor;
     uint64_t steps;
@@ -58,7 +61,10 @@ static void emit_wait(Processor *p, unsigned from, Position source, void *opaque
     dma.arcs++;
 }
 
-/* Hold what lies within one page.  False if we waited, and may have lost others. */
+/*
+ * Hold the lines of @size bytes at @offset, within one page.  Return false if the processor had to
+ * wait for them: it may have lost other lines meanwhile.
+ */
 static bool hold(uint64_t offset, unsigned size)
 {
     bool at_once = sphere_acquire(dma.processor, offset, size, SPHERE_WRITE) == SPHERE_GRANTED;
@@ -73,14 +79,17 @@ static bool hold(uint64_t offset, unsigned size)
     return at_once;
 }
 
-/* A small store may lie in two pages; it cannot be divided. */
+/*
+ * Hold all lines of a write.  A store of up to 8 bytes may lie in two pages, and cannot be divided:
+ * repeat until the processor holds both at once.
+ */
 static void hold_all(uint64_t offset, unsigned size)
 {
     unsigned first = MIN(size, PAGE - offset % PAGE);
 
     hold(offset, first);
     while (first < size && !(hold(offset + first, size - first) & hold(offset, first))) {
-        /* once more */
+        /* repeat */
     }
 }
 
@@ -146,7 +155,7 @@ void recorder_dma_end_slow(MemoryRegion *mr, hwaddr offset, hwaddr size)
 
 /* --- start and stop --------------------------------------------------------- */
 
-/* Rings that devices have cached are looked up anew, now that recording is on or off. */
+/* Make a virtio device look up its cached rings again. */
 static int renew_rings(Object *object, void *opaque)
 {
     VirtIODevice *vdev = (VirtIODevice *)object_dynamic_cast(object, TYPE_VIRTIO_DEVICE);

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Inputs: what an instruction sees of the world outside the sphere.
+ * Inputs: what an instruction sees of the world outside of the sphere.
  *
- * Recording, the outside is asked and its answer goes to the vCPU's data log,
- * with the position of the instruction.  Replaying, the answer comes from there
- * and no device is touched.  Stores are no inputs; a hash of them is compared at
- * every digest.
+ * While recording, the outside gives the answer, which goes to the vCPU's data log with the
+ * position of the instruction.  While replaying, the answer comes from that log and no device is
+ * accessed.  Stores are not inputs; a hash of them is compared at every digest.
  *
- * All of these run in the last instruction of a TB: QEMU makes a device access
- * the last (cpu_io_recompile), and system registers with ARM_CP_IO end their TB.
+ * An instruction with an input is the last of its TB, so its position is known: QEMU makes device
+ * accesses the last (cpu_io_recompile()), and system registers with ARM_CP_IO end their TB.  PSCI
+ * calls and walks for a fetch happen between two steps.
+ *
+ * All functions run in the vCPU's thread.
  */
 #include "qemu/osdep.h"
 #include "exec/memory.h"
@@ -22,7 +24,7 @@
 #include "hw/recorder/vcpu.h"
 #include "recording/log-writer.h"
 
-/* Of the values, as many are logged as the event has. */
+/* Log as many of the values as the event has. */
 static void log_input(CPUState *cpu, LogEventKind kind, uint64_t value, uint64_t second)
 {
     RecorderVcpu *v = cpu->recorder;
@@ -37,8 +39,8 @@ static bool take_input(CPUState *cpu, LogEventKind kind, uint64_t *value)
 }
 
 /*
- * Safe throughout: a device may do DMA, or wait for a thread that does.  The
- * instruction counts as done, so it may not touch memory after this (access.c).
+ * Make the vCPU SAFE for a device access: the device may use DMA, or wait for a thread that does.
+ * The instruction counts as completed, so it must not access memory afterwards (was_with_device()).
  */
 static void be_with_device(CPUState *cpu)
 {
@@ -73,8 +75,8 @@ MemTxResult recorder_device_load(CPUState *cpu, MemoryRegion *mr, hwaddr offset,
 }
 
 /*
- * The result of a store is an input only if the bus refuses it, which raises an
- * abort.  Then the log tells, at this very position.
+ * Log the result of a store only if the bus refuses the store, which raises an abort.  Then replay
+ * finds the result at this very position.
  */
 MemTxResult recorder_device_store(CPUState *cpu, MemoryRegion *mr, hwaddr offset,
                                   uint64_t value, MemOp op, MemTxAttrs attrs,
@@ -98,7 +100,7 @@ MemTxResult recorder_device_store(CPUState *cpu, MemoryRegion *mr, hwaddr offset
                                         LOG_EVENT_STORE_RESULT, &logged) ? logged : MEMTX_OK;
     }
     if (mr->rom_device) {
-        /* It is read as memory, which no device of a replay would change. */
+        /* The guest reads this region as memory, and in a replay no device would change it. */
         recorder_fail("the guest writes to %s", memory_region_name(mr));
     }
     recorder_trigger_console(address, value);
@@ -112,12 +114,12 @@ MemTxResult recorder_device_store(CPUState *cpu, MemoryRegion *mr, hwaddr offset
 }
 
 /*
- * A page walk was led outside of RAM by a descriptor that is broken, say.  What it reads there is
- * an input of the step that faults by it.  Nothing that is found this way is cached, or it would
- * depend on the TLB how often it is read: so a descriptor that is valid ends the recording.
+ * Read a descriptor outside of RAM, where a broken descriptor has led the page walk, for example.
+ * The word is an input of the step that faults by it.  Nothing found this way may be cached, or the
+ * TLB would decide how often the word is read.  So a valid descriptor ends the recording.
  *
  * A fetch has no instruction yet that could be charged.  Its fault is a step all the same, and the
- * walk has read memory for it: so the step is counted before the vCPU is safe (recorder_fault()).
+ * walk has read memory for it.  So the step is counted before the vCPU is SAFE (recorder_fault()).
  */
 static uint64_t record_walk(CPUState *cpu, AddressSpace *as, hwaddr address, MemTxAttrs attrs,
                             bool big_endian, MemTxResult *result)
@@ -200,8 +202,9 @@ bool recorder_wfi_finds_work(CPUState *cpu, bool timed_out)
 }
 
 /*
- * PSCI runs inside the delivery of an exception, between two steps.  A call that
- * does not return (power off) is followed by the end of the recording.
+ * Take the result of a PSCI call from the log.  PSCI calls run inside the delivery of an exception,
+ * between two steps.  After a call that does not return (power off), the log has a START event or
+ * ends.
  */
 bool recorder_replay_psci(CPUState *cpu, bool *returns, int32_t *result)
 {
@@ -224,7 +227,10 @@ void recorder_record_psci(CPUState *cpu, bool returns, int32_t result)
     }
 }
 
-/* The call jumps out of the delivery of its exception; replay returns from it, and counts that. */
+/*
+ * Count the delivery of a PSCI call that halts: the call longjmps out of the delivery.  In replay
+ * the call returns, and the delivery is counted as usual.
+ */
 void recorder_suspends_slow(CPUState *cpu)
 {
     if (cpu->recorder->record.suspended) {

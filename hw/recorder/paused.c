@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Registers that somebody else than the guest changes: a debugger, while the guest is paused, or
- * QEMU, by work that is queued for a vCPU.  No list of such functions could be complete, so the
- * registers are compared before and after.
+ * Finds registers that something other than the guest has changed: a debugger while the guest is
+ * paused, or QEMU by a work item.  No list of such functions could be complete, so the registers
+ * are compared before and after.
  *
  * Memory that a debugger writes is recorded as DMA; registers are not recorded.  So the recording
- * ends where the guest itself left them: a vCPU whose registers were changed makes no more steps
- * that are recorded, and what its log says of its registers is what the guest left.  For that
- * reason none of the rules of who may touch which memory, user mode's for one, need hold for it.
+ * ends where the guest itself left them.  A vCPU whose registers were changed makes no more steps
+ * that are recorded, and its log ends with the registers that the guest left.  Hence the rules
+ * about which memory a vCPU may access, such as those for user mode, need not hold for it.
  *
- * Main thread, big lock held, vCPUs stopped; but for recorder_work_changed().
+ * Main thread, BQL held, vCPUs stopped; except recorder_work_changed().
  */
 #include "qemu/osdep.h"
 #include "hw/core/cpu.h"
@@ -20,14 +20,14 @@
 #include "hw/recorder/vcpu.h"
 #include "recording/registers.h"
 
-static bool paused;             /* atomic: no vCPU has run since @as_left was written */
+static bool paused;             /* atomic: @as_left is valid, and no vCPU has run since */
 
 void recorder_paused(void)
 {
     CPUState *cpu;
 
     if (qatomic_xchg(&paused, true)) {
-        return;                 /* a debugger may have been here already */
+        return;                 /* a debugger may have changed registers since */
     }
     CPU_FOREACH(cpu) {
         if (!cpu->recorder->record.registers_changed) {
@@ -75,6 +75,6 @@ void recorder_work_changed(CPUState *cpu, const Registers *before)
         v->record.as_left = *before;
     }
     v->record.registers_changed = true;
-    cpu->stop = true;           /* until the guest is resumed without being recorded */
+    cpu->stop = true;           /* until the guest is resumed without a recording */
     recorder_fail("QEMU itself changed registers of vCPU %d", cpu->cpu_index);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Registers that somebody changes while the guest is paused.
+ * Registers that are changed, not by the guest, while the guest is paused.
  */
 #ifndef RECORDER_PAUSED_H
 #define RECORDER_PAUSED_H
@@ -9,12 +9,16 @@
 
 #include "recording/registers.h"
 
-/* The guest is paused, or goes on. */
+/* Keep the registers of all vCPUs as the guest left them: the guest was just paused. */
 void recorder_paused(void);
+/* Forget those registers: the vCPUs are about to run. */
 void recorder_goes_on(void);
-/* True if somebody has changed registers meanwhile, so that the recording is about to end. */
+/* Return true if registers were changed, not by the guest: then the recording is about to end. */
 bool recorder_check_registers(void);
-/* Work that was queued for @cpu has changed them.  In its thread. */
+/*
+ * Stop @cpu and end the recording: a work item has changed its registers, which were @before.  In
+ * the vCPU's thread.
+ */
 void recorder_work_changed(CPUState *cpu, const Registers *before);
 
 #endif

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What a replay does where a recording asks the world, or goes on as it likes.  The player, which
- * lies above this room, sets it while it replays.
+ * What the player does where a recording would use devices, or let a vCPU run freely.  The player
+ * lies in a directory above this one (replay/), so it sets the port while it replays.
+ *
+ * All functions are called in the vCPU's thread.
  */
 #ifndef RECORDER_REPLAY_PORT_H
 #define RECORDER_REPLAY_PORT_H
@@ -13,25 +15,33 @@
 #include "recording/position.h"
 
 typedef struct ReplayPort {
-    /* How far a vCPU may run before an event is due, or somebody waits for it. */
+    /*
+     * Return the position up to which the vCPU may run before an event is due, or another stream
+     * waits for it.
+     */
     Position (*limit)(CPUState *cpu);
-    /* A step that is no instruction begins, at @position; if an event is due first, it diverges. */
+    /* Begin a step at @position that is not an instruction; a divergence if an event is due. */
     void (*step)(CPUState *cpu, Position position);
-    /* The next input of this vCPU, which must be of this kind, and of the step at @position. */
+    /*
+     * Take the next input of the vCPU, and set @value to its fields.  It is a divergence if the
+     * input is not of @kind, or not of the step at @position; return false then.
+     */
     bool (*take)(CPUState *cpu, Position position, LogEventKind kind, uint64_t *value);
-    /* The same, if it is an input of that step at all. */
+    /* Take the next input like take(), if it is of @kind and of this step.  Return false if not. */
     bool (*take_if_due)(CPUState *cpu, Position position, LogEventKind kind, uint64_t *value);
-    /* The guest stores to a device: what its console gets is shown. */
+    /* Show what the guest stores to its console; @address is any device's. */
     void (*store)(CPUState *cpu, hwaddr address, uint64_t value);
-    /* Reports that the guest does what it did not do, in words; replay stops. */
+    /*
+     * Report, in words, that the guest does something that was not recorded, and stop the replay.
+     */
     void (*diverged)(CPUState *cpu, Position position, const char *format, ...)
         G_GNUC_PRINTF(3, 4);
-    /* As recorder_note_slow(). */
+    /* Note an access like recorder_note(). */
     void (*note)(CPUState *cpu, const void *host, unsigned size, AccessBy by, bool write,
                  uintptr_t retaddr);
 } ReplayPort;
 
-/* Set as long as recorder_replaying(). */
+/* Valid while recorder_replaying(). */
 extern const ReplayPort *replay_port;
 
 #endif
