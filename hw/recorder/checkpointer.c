@@ -2,17 +2,17 @@
 /*
  * Checkpoints that are made while recording: replay can begin at any of them.
  *
- * All vCPUs are brought to a boundary and devices are kept from memory, so what is saved is a
- * cut of the recording that is closed under its arcs: whatever a step before it waited for lies
- * before it, too.  The logs get a block boundary there.  The guest goes on as soon as what has
- * changed in memory is in the page cache; a thread waits for the disk.  A checkpoint counts
- * when its place is written, and the manifest names it.
+ * All vCPUs are brought to a boundary, and devices are kept from writing memory.  So what is saved
+ * is a cut of the recording that is closed under its arcs: whatever a step before the cut waited
+ * for lies before the cut as well.  Each log gets a block boundary there.  The guest goes on as
+ * soon as the changed memory is in the page cache; a thread waits for the disk.  A checkpoint is
+ * valid when its position file is written and the manifest names it.
  *
- * A flight recorder keeps the last seconds only, so what comes before the newest checkpoint that
- * is older than that can go: the logs before it, and the checkpoints, once its image of memory
- * is a whole one.  That is made when there is enough to be gained.
+ * A flight recorder keeps only the last seconds.  Logs and checkpoints before the newest checkpoint
+ * that is older than that can go, once this one has a whole image of memory.  The image is made
+ * when enough space is gained by it.
  *
- * Main thread, big lock held, but for that thread, which has the manifest to itself meanwhile.
+ * Main thread, BQL held, except for the thread, which has the manifest to itself while it runs.
  */
 #include "qemu/osdep.h"
 #include "qemu/main-loop.h"
@@ -38,10 +38,10 @@
 #include "recording/position.h"
 #include "recording/ram-image.h"
 
-/* More of them are not kept. */
+/* Logs that a flight recorder does not need are dropped when they are larger than this. */
 #define MOST_OLD_LOG_BYTES (64 * MiB)
 
-/* One that is on its way to the disk. */
+/* A checkpoint that is being written to disk. */
 typedef struct Pending {
     GThread *thread;
     char *name;
@@ -50,15 +50,15 @@ typedef struct Pending {
     CheckpointPosition *place;
     int64_t made_us;
     double pause_s;
-    uint64_t bytes;             /* of memory that had changed */
+    uint64_t bytes;             /* size of the memory that had changed */
     GError *error;
 } Pending;
 
-/* One that is on disk. */
+/* A checkpoint on disk. */
 typedef struct Kept {
     char *name;
     int64_t made_us;
-    uint64_t ram_bytes;         /* of its file */
+    uint64_t ram_bytes;         /* size of its RAM image */
     CheckpointPosition *place;               /* NULL: the start */
 } Kept;
 
@@ -69,10 +69,10 @@ static struct {
     LogWriter *writer;
     unsigned n_made;
     int64_t interval_ms;
-    QEMUTimer *timer;           /* NULL: nobody wants them regularly */
+    QEMUTimer *timer;           /* NULL: no regular checkpoints */
     Pending *pending;
-    int64_t keep_us;            /* 0: all */
-    GPtrArray *kept;            /* of Kept, oldest first; the thread's */
+    int64_t keep_us;            /* 0: keep all */
+    GPtrArray *kept;            /* of Kept, oldest first; used by the thread */
 } checkpoints;
 
 /* --- the thread: what need not be kept ---------------------------------------------- */
@@ -126,7 +126,10 @@ static uint64_t log_bytes_before(const Kept *kept)
     return bytes;
 }
 
-/* Is there enough to be gained by beginning at @first?  A whole image is written for it. */
+/*
+ * Return true if enough space is gained by letting the recording begin at checkpoint @first.  That
+ * costs the writing of a whole image.
+ */
 static bool is_worth_it(unsigned first)
 {
     uint64_t changes = 0;
@@ -138,7 +141,7 @@ static bool is_worth_it(unsigned first)
            log_bytes_before(kept_at(first)) - log_bytes_before(kept_at(0)) > MOST_OLD_LOG_BYTES;
 }
 
-/* Of the directory that is recorded to, wherever it is by now. */
+/* Save the manifest in the directory that was opened, even if it has been renamed. */
 static bool save_manifest(GError **error)
 {
     return manifest_save_at(checkpoints.manifest, checkpoints.recording_fd, checkpoints.recording,
@@ -171,8 +174,9 @@ static void drop_logs(const Kept *first)
 }
 
 /*
- * In this order, so that a recorder that is killed at any moment leaves what can be replayed: the
- * manifest never names a checkpoint whose logs are gone, nor one whose memory is.
+ * Let the recording begin at checkpoint @first.  The order of the steps ensures that a recorder
+ * which is killed at any moment leaves a recording that can be replayed: the manifest never names a
+ * checkpoint whose logs or memory are gone.
  */
 static bool begin_at(unsigned first, GError **error)
 {
@@ -215,7 +219,9 @@ static bool complete(Pending *pending, GError **error)
            checkpoint_sync(pending->directory, error);
 }
 
-/* From the moment on at which the manifest names it, it stays. */
+/*
+ * Complete the checkpoint, and name it in the manifest.  From then on it is not removed on failure.
+ */
 static bool finish(Pending *pending, GError **error)
 {
     if (!complete(pending, error)) {
@@ -238,7 +244,7 @@ static void pending_free(Pending *pending)
     g_free(pending);
 }
 
-/* It may have been waited for already. */
+/* Wait for the pending checkpoint and report it, unless that has been done already. */
 static void join(void)
 {
     Pending *pending = checkpoints.pending;
@@ -274,7 +280,7 @@ static void *finish_thread(void *opaque)
 
 /* --- making one ----------------------------------------------------------------- */
 
-/* All vCPUs are at a boundary. */
+/* Return the position of the checkpoint.  All vCPUs are at a boundary, and devices do not write. */
 static CheckpointPosition *where(void)
 {
     CheckpointPosition *place = checkpoint_position_new(checkpoints.manifest->n_vcpus);
@@ -292,7 +298,7 @@ static CheckpointPosition *where(void)
     return place;
 }
 
-/* Another directory may be where ours was. */
+/* Check that the directory is where it was: another one may have its name by now. */
 static bool is_there(Error **errp)
 {
     g_autoptr(GError) error = NULL;
@@ -336,7 +342,7 @@ static bool begin(Error **errp)
     pending->name = g_strdup_printf("checkpoint-%u", ++checkpoints.n_made);
     pending->directory = g_build_filename(checkpoints.recording, pending->name, NULL);
     if (!save(pending, errp)) {
-        /* What had changed is forgotten, so no later one would be right. */
+        /* The dirty bits are cleared, so no later checkpoint would be right. */
         recorder_fail("%s", error_get_pretty(*errp));
         pending_free(pending);
         return false;
@@ -377,7 +383,7 @@ static void set_timer(void)
               qemu_clock_get_ms(QEMU_CLOCK_REALTIME) + checkpoints.interval_ms);
 }
 
-/* One that is still being written when the next is due takes its turn, too. */
+/* Make a checkpoint, but skip it if the one before is still being written. */
 static void is_due(void *opaque)
 {
     if (runstate_is_running() && !checkpoints.pending) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Checkpoints that are made while recording, after the first.
+ * Checkpoints that are made while recording, after the first.  Main thread, BQL held.
  */
 #ifndef RECORDER_CHECKPOINTER_H
 #define RECORDER_CHECKPOINTER_H
@@ -8,12 +8,19 @@
 #include "recording/log-writer.h"
 #include "recording/manifest.h"
 
+/*
+ * Begin to make checkpoints every @interval_s seconds (0: only on request), and to keep the last
+ * @keep_s seconds (0: all).  The other arguments must live until recorder_checkpointer_stop().
+ */
 void recorder_checkpointer_start(const char *directory, int directory_fd, Manifest *manifest,
                                  LogWriter *writer, double interval_s, double keep_s);
-/* Waits until the last one is on disk. */
+/* End that.  Wait until the last checkpoint is on disk. */
 void recorder_checkpointer_stop(void);
 
-/* One more, now: its name, to be freed.  RECORDER_CHECKPOINT is sent when it is on disk. */
+/*
+ * Make a checkpoint now.  Return its name, which the caller frees, or NULL with @errp set.  The
+ * event RECORDER_CHECKPOINT is sent when the checkpoint is on disk.
+ */
 char *recorder_checkpoint(Error **errp);
 
 #endif

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What is looked at now and then while a recording is made: its limits, its rate,
- * the space that is left on the disk, whether it can be written at all.
+ * Periodic checks of a recording: limits, rate, free space on the disk, and whether the logs can be
+ * written at all.
  *
- * A timer in the main loop, with the big lock held, ten times a second; nothing in
- * the way of vCPUs.  The log writer counts what it writes; files of checkpoints are
- * looked at once a second, since others make and remove them.
+ * A timer of the main loop does them ten times a second, with the BQL held; vCPUs are not involved.
+ * The log writer counts what it writes.  The files of checkpoints are measured once a second, since
+ * other code creates and removes them.
  */
 #include "qemu/osdep.h"
 #include "qemu/timer.h"
@@ -22,23 +22,23 @@
 #define PERIOD_MS       100
 #define SLOW_PERIODS    10
 
-/* Less than this is low: the smaller one. */
+/* Free space is low below the smaller of these two. */
 #define LOW_BYTES       (UINT64_C(256) << 20)
 #define LOW_PERCENT     5
 
 typedef struct Sample {
-    int64_t us;                 /* of g_get_monotonic_time() */
+    int64_t us;                 /* g_get_monotonic_time() */
     uint64_t bytes;             /* of logs, written so far */
 } Sample;
 
 static struct {
-    QEMUTimer *timer;           /* made by the first recording */
+    QEMUTimer *timer;           /* created by the first recording */
     const char *directory;
     LogWriter *writer;          /* NULL: nothing is recorded */
     RecorderLimits limits;
     int64_t started_us;
     unsigned periods;
-    Sample before, last;        /* a second apart, for the rate */
+    Sample before, last;        /* about a second apart, for the rate */
     uint64_t checkpoint_bytes;
     uint64_t free_bytes;
     bool knows_free;
@@ -46,14 +46,14 @@ static struct {
 } watch;
 
 static struct {
-    char *directory;            /* NULL: there was none */
+    char *directory;            /* NULL: there was no recording */
     bool complete;
     char *reason;
 } last_recording;
 
 /* --- what is looked at -------------------------------------------------------- */
 
-/* The logs lie beside them, and are known to the writer. */
+/* Return the size of all checkpoints.  The writer knows that of the logs beside them. */
 static uint64_t size_of_checkpoints(void)
 {
     g_autoptr(GDir) entries = g_dir_open(watch.directory, 0, NULL);
@@ -102,7 +102,7 @@ static uint64_t stored_bytes(void)
     return log_writer_stored(watch.writer) + watch.checkpoint_bytes;
 }
 
-/* Which limit is reached; NULL: none. */
+/* Return the name of the limit that is reached, or NULL. */
 static const char *reached(void)
 {
     if (watch.limits.bytes && stored_bytes() >= watch.limits.bytes) {
@@ -125,7 +125,7 @@ static void look(void *opaque)
     if (++watch.periods % SLOW_PERIODS == 0) {
         look_slowly();
     }
-    /* vCPUs notice it at their next boundary, which may be far away. */
+    /* vCPUs notice the failure at their next boundary, which may be far away. */
     if (!log_writer_ok(watch.writer)) {
         recorder_fail("the log cannot be written");
     }
@@ -156,7 +156,7 @@ void recorder_limits_start(const char *directory, LogWriter *writer, const Recor
 
 void recorder_limits_end(bool complete, const char *reason)
 {
-    look_at_disk();             /* it may have filled up since */
+    look_at_disk();             /* the disk may have filled up since */
     g_free(last_recording.directory);
     g_free(last_recording.reason);
     last_recording.directory = g_strdup(watch.directory);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What is looked at now and then while a recording is made: its limits, its rate,
- * the space that is left on the disk.  Main thread, big lock held.
+ * Periodic checks of a recording: limits, rate, free space on the disk.  Main thread, BQL held.
  */
 #ifndef RECORDER_LIMITS_H
 #define RECORDER_LIMITS_H
@@ -11,12 +10,14 @@
 #include "hw/recorder/session.h"
 #include "recording/log-writer.h"
 
-/* The recording has begun.  @directory and @writer live until it ends. */
+/*
+ * Begin the checks of a recording.  @directory and @writer must live until recorder_limits_end().
+ */
 void recorder_limits_start(const char *directory, LogWriter *writer, const RecorderLimits *limits);
-/* It has ended, like this. */
+/* End the checks.  Keep how the recording ended, for recorder_limits_query(). */
 void recorder_limits_end(bool complete, const char *reason);
 
-/* Adds what is known of the recording under way, and of the last one. */
+/* Add what is known of the current recording, and of the last one. */
 void recorder_limits_query(RecorderInfo *info);
 
 #endif

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The state of a stopped machine in a directory of its own: `ram`, main memory;
- * `cpus`, the registers of each vCPU; `devices`, everything else that QEMU would
- * migrate, for the day on which a recording goes live again; `sums`, checksums of
- * these two.
+ * The state of a stopped machine in a directory of its own: `ram`, main memory; `cpus`, the
+ * registers of each vCPU; `devices`, everything else that QEMU would migrate, for recordings that
+ * may go live again one day; `sums`, checksums of `cpus` and `devices`.
  *
- * Neither translations nor code are part of it: they are coherent copies, and
- * replay makes them anew.
+ * Translations and code are not part of it: they are coherent copies, and replay makes them anew.
  *
- * Later checkpoints have no `devices`, and of RAM only what has changed since the one before: QEMU
- * knows which pages were written, by the bits that migration would use.  vCPUs set them when they
- * first store to a page whose bit is clear; what else writes says so (machine_state_written()).
+ * Later checkpoints have no `devices`, and only that part of RAM which has changed since the
+ * checkpoint before.  QEMU's dirty bits for migration tell which pages were written.  A vCPU sets
+ * the bit with its first store to a page whose bit is clear.  Other writers call
+ * machine_state_written().
+ *
+ * Main thread, BQL held, vCPUs stopped, unless machine-state.h says otherwise.
  */
 #include "qemu/osdep.h"
 #include "exec/address-spaces.h"
@@ -45,7 +46,7 @@ static const char *main_ram_name(void)
 
 /* --- RAM -------------------------------------------------------------------- */
 
-/* @changed may be NULL: all of it. */
+/* Save the pages of RAM in @changed, or all if that is NULL. */
 static RamImageWriter *save_ram(const char *directory, const uint64_t *changed, Error **errp)
 {
     g_autofree char *path = g_build_filename(directory, RAM_IMAGE_FILE, NULL);
@@ -70,7 +71,10 @@ void machine_state_written(uint64_t offset, uint64_t size)
                                         1 << DIRTY_MEMORY_MIGRATION);
 }
 
-/* A word for each chunk of a RAM image; what is written from now on is the next change. */
+/*
+ * Return the pages that were written since the last call, and clear their dirty bits: a word for
+ * each chunk of a RAM image.  The caller frees the array.
+ */
 static uint64_t *take_changes(uint64_t *n_changed)
 {
     uint64_t size = memory_region_size(main_ram());
@@ -137,7 +141,10 @@ static bool load_ram(const char *directory, bool changes, Error **errp)
 
 /* --- vCPUs and devices ------------------------------------------------------ */
 
-/* Registers fail to load for one of two reasons; QEMU's own codes do not tell them apart. */
+/*
+ * Return the reason of a failure.  Loading fails for one of two reasons, which QEMU's error codes
+ * do not distinguish.
+ */
 static const char *why_not(bool write, int failed, int file_error)
 {
     if (write) {
@@ -194,7 +201,7 @@ static int save_cpus(QEMUFile *file)
     return 0;
 }
 
-/* Interrupts and wake-ups come from the log, so nothing is pending. */
+/* Load all vCPUs.  Interrupts and wake-ups come from the log, so nothing is pending. */
 static int load_cpus(QEMUFile *file)
 {
     CPUState *cpu;
@@ -217,8 +224,8 @@ static int load_cpus(QEMUFile *file)
 }
 
 /*
- * Without what all CPUs have in common: nothing of that is kept, and to load it drops all code,
- * since most who do so have written to memory behind TCG's back.
+ * Save without the state that all CPUs have in common.  None of it must be kept.  Loading it would
+ * invalidate all TBs, since most code that loads it has written memory without TCG's knowledge.
  */
 GByteArray *machine_state_save_registers(void)
 {
@@ -273,7 +280,7 @@ static bool save_sums(const char *directory, const char *const *names, Error **e
     return true;
 }
 
-/* QEMU loads some damaged registers without a word. */
+/* Check the checksums: QEMU loads some damaged registers without an error. */
 static bool check_sums(const char *directory, Error **errp)
 {
     g_autoptr(GError) error = NULL;
@@ -325,7 +332,10 @@ static RamImageWriter *save_changes(const char *directory, uint64_t *bytes, Erro
     return save_ram(directory, changed, errp);
 }
 
-/* @changed_bytes: NULL for all of memory.  A directory that exists is left alone. */
+/*
+ * Save all of memory, or only what has changed if @changed_bytes is not NULL.  Remove @directory
+ * after a failure, but not if it existed before.
+ */
 static RamImageWriter *save_or_remove(const char *directory, uint64_t *changed_bytes, Error **errp)
 {
     RamImageWriter *ram;

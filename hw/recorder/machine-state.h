@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The state of a stopped machine: saved in a directory of its own, loaded, looked at.
+ * The state of a stopped machine: saved in a directory of its own, loaded, inspected.
  */
 #ifndef RECORDER_MACHINE_STATE_H
 #define RECORDER_MACHINE_STATE_H
@@ -8,26 +8,31 @@
 #include "recording/ram-image.h"
 
 /*
- * Saves it into @directory.  It is valid once its RAM is closed (ram_image_close()), for which
- * the machine need not stand still.
+ * Save the state into @directory, which is new.  Return the writer of its RAM image, or NULL with
+ * @errp set.  The state is valid once the caller has closed the image with ram_image_close(); the
+ * machine may run meanwhile.
  */
 RamImageWriter *machine_state_save(const char *directory, Error **errp);
-/* What has changed since the last one that was saved, and how much that is. */
+/*
+ * Save what has changed since the last saved state, likewise.  Set *@bytes to the size of the
+ * memory that has changed.
+ */
 RamImageWriter *machine_state_save_changes(const char *directory, uint64_t *bytes, Error **errp);
-/* Main memory was written by other means than a vCPU's store. */
+/* Mark main memory as changed by something other than a vCPU's store.  Any thread. */
 void machine_state_written(uint64_t offset, uint64_t size);
-/* Checkpoint @number of @names, which are directories of @recording. */
+/* Load checkpoint @number of @names, which are directories in @recording. */
 bool machine_state_load(const char *recording, char *const *names, unsigned number, Error **errp);
-/* Where main memory is, guest-physical. */
+/* Return the guest-physical address of main memory. */
 uint64_t machine_state_ram_address(void);
-/* Write main memory as a device would; false if there is none at @offset. */
+/* Write main memory as a device would.  Return false if it does not reach that far.  Any thread. */
 bool machine_state_write_ram(uint64_t offset, const void *bytes, size_t n);
-/* Digest of all guest RAM; to be freed. */
+/* Return the digest of all guest RAM.  The caller frees the text. */
 char *machine_state_ram_digest(void);
-/* Which pages were written since this was last asked, as uint32_t, ascending. */
+/* Return the numbers of the pages written since the last call, as uint32_t, ascending. */
 GArray *machine_state_take_changes(void);
+/* Return main memory, and set *@size. */
 const uint8_t *machine_state_ram(uint64_t *size);
-/* The registers of all vCPUs, to be loaded in the same process. */
+/* Return the registers of all vCPUs, to be loaded in the same process. */
 GByteArray *machine_state_save_registers(void);
 void machine_state_load_registers(const GByteArray *registers);
 

@@ -2,8 +2,9 @@
 /*
  * A recording from its start to its end.
  *
- * Main thread, big lock held, vCPUs stopped; except for recorder_fail(), which a
- * vCPU may call, and the thread of a start.
+ * All functions run in the main thread with the BQL held.  The exceptions are recorder_fail(),
+ * bring_to_disk(), which is a thread of its own, and work items of vCPUs.  vCPUs are attached and
+ * detached, and recorder_mode changes, only while all vCPUs are stopped.
  */
 #include "qemu/osdep.h"
 #include "qemu/coroutine.h"
@@ -42,24 +43,24 @@
 #include "recording/ram-image.h"
 
 static struct {
-    char *directory;            /* NULL: there is no session */
+    char *directory;            /* NULL: no session */
     int directory_fd;
     Manifest *manifest;
-    RamImageWriter *ram;        /* of the checkpoint, until that is on disk */
+    RamImageWriter *ram;        /* image of the first checkpoint, until that is on disk */
     LogWriter *writer;
     Sphere *sphere;
     int64_t started_us;
     uint64_t digest_interval;
-    double keep_s;              /* of a flight recorder; 0: all */
-    char *failure;              /* why it must end; set once, by any thread */
-    struct Start *start;        /* until its checkpoint is on disk */
-    bool resuming;              /* vCPUs stand still, though the guest counts as running */
+    double keep_s;              /* seconds to keep (flight recorder); 0: all */
+    char *failure;              /* why the recording must end; set once, by any thread */
+    struct Start *start;        /* until the first checkpoint is on disk */
+    bool resuming;              /* vCPUs are stopped, though the run state is running */
 } session;
 
 /* --- what cannot be recorded -------------------------------------------------- */
 
 /*
- * Devices that reach guest memory are refused unless they are known to do it
+ * Types of devices that access guest memory.  Such a device is refused unless it is known to do so
  * through the address space alone.
  */
 static const char *const reaches_memory[] = {
@@ -106,7 +107,9 @@ static bool has_flash_drive(MachineState *machine)
     return (code && *code) || (data && *data);
 }
 
-/* What stands in the way, in words that follow "a guest with"; NULL if nothing does. */
+/*
+ * Return why the machine cannot be recorded, in words that follow "a guest with"; NULL if it can.
+ */
 static char *machine_objection(MachineState *machine)
 {
     char *objection = NULL;
@@ -163,7 +166,7 @@ static bool can_record(Error **errp)
 
 /* --- start ------------------------------------------------------------------ */
 
-/* The UART's data register, where the guest's console output goes. */
+/* Describe the UART's data register, where the guest's console output goes. */
 static void describe_console(Manifest *manifest)
 {
     Object *uart = object_resolve_path_type("", "pl011", NULL);
@@ -210,7 +213,7 @@ static void kick(void *cpu)
 
 static const SphereOps sphere_ops = { .kick = kick };
 
-/* A vCPU that is alone has all of memory as one line. */
+/* Return a new sphere.  A vCPU that is alone has all of memory as one line. */
 static Sphere *make_sphere(unsigned n_vcpus)
 {
     recorder_several_vcpus = n_vcpus > 1;
@@ -263,7 +266,10 @@ bool recorder_make_directory(const char *directory, Error **errp)
     return true;
 }
 
-/* It is written to even if it is renamed meanwhile, and never another one of this name. */
+/*
+ * Open @directory.  The manifest is written there even if the directory is renamed meanwhile, and
+ * never into another one of this name.
+ */
 static bool open_directory(const char *directory, Error **errp)
 {
     session.directory_fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -289,7 +295,7 @@ static void session_clear(void)
     g_clear_pointer(&session.failure, g_free);
 }
 
-/* What must be done while the guest stands still. */
+/* Do what must be done while the guest is paused: save its state, attach vCPUs, set the mode. */
 static bool begin(Error **errp)
 {
     g_autofree char *checkpoint = g_build_filename(session.directory, "checkpoint-0", NULL);
@@ -323,7 +329,7 @@ static void detach_vcpu(CPUState *cpu, run_on_cpu_data data)
     recorder_vcpu_free(recorder_vcpu_detach(cpu));
 }
 
-/* Nothing is recorded any more; all vCPUs are stopped. */
+/* Clear the mode and detach all vCPUs.  They are stopped. */
 static void detach(void)
 {
     recorder_listen_to_signal(false);
@@ -333,7 +339,7 @@ static void detach(void)
     recorder_dma_renew_rings();
 }
 
-/* Of a start that failed, so that the same directory can be used again. */
+/* Remove the files of a start that failed, so that the same directory can be used again. */
 static void remove_leftovers(void)
 {
     static const char *const files[] = { "dma.order", MANIFEST_FILE };
@@ -367,7 +373,7 @@ static bool check_options(const RecorderOptions *options, Error **errp)
         error_setg(errp, "a digest interval of 0 steps: give at least 1");
         return false;
     }
-    /* Each costs a pause, which a test that wants chaos does not mind. */
+    /* Each checkpoint costs a pause, which does not matter to a test with chaos. */
     if (options->checkpoint_interval_s != 0 &&
         !(options->checkpoint_interval_s >= shortest_interval(options) &&
           options->checkpoint_interval_s <= 1e6)) {
@@ -383,7 +389,10 @@ static bool check_options(const RecorderOptions *options, Error **errp)
     return true;
 }
 
-/* What is kept begins at a checkpoint, so there must be some. */
+/*
+ * Return the interval of checkpoints.  What a flight recorder keeps begins at a checkpoint, so
+ * there must be some.
+ */
 static double checkpoint_interval(const RecorderOptions *options)
 {
     if (options->checkpoint_interval_s || !options->keep_s) {
@@ -393,16 +402,16 @@ static double checkpoint_interval(const RecorderOptions *options)
 }
 
 /*
- * A start.  What must be done while the guest stands still comes first; then the guest runs, and is
- * recorded, while a thread brings the checkpoint to disk.  A coroutine waits for both, so the
- * main loop goes on meanwhile: the guest needs it for its timers and devices.
+ * A start.  First comes what must be done while the guest is paused.  Then the guest runs, and is
+ * recorded, while a thread writes the checkpoint to disk.  A coroutine waits for both, so the main
+ * loop goes on meanwhile: the guest needs it for timers and devices.
  */
 typedef struct Start {
     const char *directory;
     const RecorderOptions *options;
     GThread *thread;
     Coroutine *waiter;
-    GError *failure;            /* the thread's */
+    GError *failure;            /* set by the thread */
     Error *error;               /* why there is no recording */
 } Start;
 
@@ -421,7 +430,9 @@ static void make_step(void *opaque)
     aio_co_wake(step->start->waiter);
 }
 
-/* vCPUs are not stopped from within a coroutine. */
+/*
+ * Run @step in a bottom half, and return when it is done.  vCPUs cannot be stopped in a coroutine.
+ */
 static void coroutine_fn in_main_loop(StartStep *step, Start *start)
 {
     Step todo = { step, start };
@@ -444,7 +455,7 @@ static void resume_if(bool was_running)
     }
 }
 
-/* With the manifest there is a recording. */
+/* Write the checkpoint and then the manifest to disk.  With the manifest the recording exists. */
 static gpointer bring_to_disk(gpointer opaque)
 {
     g_autofree char *checkpoint = g_build_filename(session.directory, "checkpoint-0", NULL);
@@ -494,7 +505,7 @@ static void first_step(Start *start)
     resume_if(was_running);
 }
 
-/* Once: by the coroutine, or before that by somebody who ends the recording already. */
+/* Finish the start, once: for the coroutine, or earlier for what ends the recording. */
 static void last_step(Start *start)
 {
     bool runs;
@@ -537,7 +548,7 @@ bool coroutine_fn recorder_start(const char *directory, const RecorderOptions *o
 
     in_main_loop(first_step, &start);
     if (!start.error) {
-        /* Not before: it wakes the coroutine, which may not be entered by anybody else then. */
+        /* Not earlier: the thread wakes the coroutine, which first_step() would wake as well. */
         start.thread = g_thread_new("checkpoint", bring_to_disk, &start);
         qemu_coroutine_yield();
         in_main_loop(last_step, &start);
@@ -546,7 +557,7 @@ bool coroutine_fn recorder_start(const char *directory, const RecorderOptions *o
     return !start.error;
 }
 
-/* Is there something to end?  A start that is under way comes to its end first. */
+/* Return true if there is a recording to end.  A start under way is finished first. */
 static bool is_recorded(void)
 {
     if (session.start) {
@@ -584,7 +595,7 @@ static void end_vcpu(CPUState *cpu, run_on_cpu_data data)
     Position position;
 
     recorder_enter_running(cpu);
-    recorder_boundary_slow(cpu);        /* drops may be due */
+    recorder_boundary_slow(cpu);        /* applies drops that are due */
     recorder_leave_running(cpu, true);
     log_stream_resume(v->log);
     position = recorder_position(cpu);
@@ -624,7 +635,7 @@ static void end(const char *reason)
     session_clear();
 }
 
-/* If there is still something to end when the guest stands still. */
+/* Pause the guest, and end the recording if there still is one then. */
 static void stop(const char *reason, bool pause)
 {
     bool was_running = runstate_is_running();
@@ -654,8 +665,8 @@ void recorder_stop_because(const char *reason)
 }
 
 /*
- * Somebody found that the recording cannot go on: end it, the guest goes on.  If it has ended
- * meanwhile, there may be another one, which has nothing to do with it.
+ * End the recording after recorder_fail(); the guest goes on.  That recording may have ended
+ * meanwhile.  Then there may be another one, which has not failed.
  */
 static void end_after_failure(void *opaque)
 {
@@ -691,7 +702,7 @@ void recorder_system_reset(void)
     }
 }
 
-/* The vCPUs are about to run.  With other registers they must not be recorded any more. */
+/* Check registers before the vCPUs run.  If they were changed, the recording ends before that. */
 static void guest_goes_on(void)
 {
     if (!recorder_check_registers()) {
@@ -715,8 +726,8 @@ static void vm_state_changed(void *opaque, bool running, RunState state)
 }
 
 /*
- * QEMU is about to stop: because the guest powered off, or was told to.  The
- * guest may be paused or running; a vCPU that powered itself off does not run on.
+ * End the recording before QEMU exits: the guest has powered off, or QEMU was told to quit.  The
+ * guest may be paused or running; a vCPU that has powered itself off does not go on.
  */
 static void shutting_down(Notifier *notifier, void *data)
 {

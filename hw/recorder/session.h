@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Start and stop of a recording; main thread, big lock held.
+ * Start and end of a recording.  Main thread, BQL held, unless said otherwise.
  */
 #ifndef RECORDER_SESSION_H
 #define RECORDER_SESSION_H
@@ -10,10 +10,10 @@
 
 #include "recording/position.h"
 
-/* How often a vCPU's registers are logged, in steps, unless somebody wants it otherwise. */
+/* Default interval of a vCPU's digests, in steps. */
 #define RECORDER_DIGEST_INTERVAL 1000000
 
-/* Where a recording ends in order; 0: nowhere. */
+/* Limits at which a recording ends in order; 0: none. */
 typedef struct RecorderLimits {
     uint64_t bytes;             /* on disk: logs and checkpoints */
     double seconds;
@@ -21,31 +21,39 @@ typedef struct RecorderLimits {
 
 typedef struct RecorderOptions {
     uint64_t digest_interval;       /* in steps */
-    bool slow_path;                 /* generated code makes no access to memory by itself */
-    double checkpoint_interval_s;   /* 0: no checkpoints but the first */
-    double keep_s;                  /* keep the last so many seconds only; 0: all */
-    uint64_t chaos;                 /* a seed, see chaos.h; 0: none */
+    bool slow_path;                 /* generated code accesses no memory itself */
+    double checkpoint_interval_s;   /* 0: no checkpoint but the first */
+    double keep_s;                  /* keep only the last seconds; 0: keep all */
+    uint64_t chaos;                 /* seed, see protocol/chaos.h; 0: none */
     RecorderLimits limits;
 } RecorderOptions;
 
 /*
- * Records into @directory, which is new or empty, from now on.  A guest that runs is paused
- * for the checkpoint, and goes on while that is brought to disk.
+ * Start to record into @directory, which must be new or empty.  A running guest is paused while its
+ * state is read, and goes on while the checkpoint is written to disk.  Return when that is done.
+ * Return false and set @errp if there is no recording.
  */
 bool coroutine_fn recorder_start(const char *directory, const RecorderOptions *options,
                                  Error **errp);
+/*
+ * End the recording.  Leave the guest paused if @pause.  Return false and set @errp if there is no
+ * recording.
+ */
 bool recorder_stop(bool pause, Error **errp);
-/* The same, if anything is recorded: it ends in order, and the guest goes on. */
+/* End the recording in order for @reason, if there is one.  The guest goes on. */
 void recorder_stop_because(const char *reason);
 
-/* A new directory, or an empty one: nothing else is written to. */
+/*
+ * Make @directory.  Return false and set @errp unless it is new or empty: nothing else is written
+ * to.
+ */
 bool recorder_make_directory(const char *directory, Error **errp);
 
-/* Adds what is known of the recording under way. */
+/* Add what is known of the current recording. */
 void recorder_query_session(RecorderInfo *info);
-/* The recording cannot go on: it ends soon.  Any thread. */
+/* Have the recording end soon, because it cannot go on.  The first reason counts.  Any thread. */
 void recorder_fail(const char *format, ...) G_GNUC_PRINTF(1, 2);
-/* Why the recording is about to end; NULL: it is not.  Main thread. */
+/* Return why the recording is about to end, or NULL if it is not. */
 const char *recorder_failure(void);
 
 #endif

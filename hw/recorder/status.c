@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Whoever wants to know what goes on sends SIGUSR1; the monitor knows how to show it.
+ * SIGUSR1 shows the status of a recording or replay; the monitor formats it.
  */
 #include "qemu/osdep.h"
 #include "qapi/util.h"
@@ -31,8 +31,9 @@ static void signalled(void *opaque)
 }
 
 /*
- * QEMU blocks SIGUSR1 in all threads (SIG_IPI, which TCG does not use), so it waits
- * for whoever reads it, and nothing happens while nobody does.
+ * Read SIGUSR1 from a signalfd.  QEMU blocks it in all threads (SIG_IPI, which TCG does not use),
+ * so the signal stays pending until it is read, and has no effect while the recorder does not
+ * listen.
  */
 void recorder_listen_to_signal(bool listen)
 {
@@ -51,7 +52,7 @@ void recorder_listen_to_signal(bool listen)
         fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
     }
     if (fd >= 0) {
-        /* One that came before it was asked for. */
+        /* Discard signals that came before. */
         while (read(fd, &old, sizeof(old)) == sizeof(old)) {
         }
         qemu_set_fd_handler(fd, signalled, NULL, (void *)(intptr_t)fd);

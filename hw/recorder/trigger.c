@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What ends a flight recorder's recording, beside QMP: the guest panics, which a pvpanic device
- * or its console tells, or the process gets SIGUSR2.  Then the last seconds are
- * there to be replayed.
+ * Ends a flight recorder's recording without QMP: when the guest panics, as a pvpanic device or the
+ * console tells, or when the process gets SIGUSR2.  Then the last seconds can be replayed.
  *
- * Main thread, but for the console and the device, which are a vCPU's.
+ * Main thread, BQL held.  recorder_guest_panicked() and recorder_trigger_console() run in the
+ * thread of a vCPU.
  */
 #include "qemu/osdep.h"
 #include "qemu/event_notifier.h"
@@ -17,16 +17,16 @@
 #include "hw/recorder/session.h"
 #include "hw/recorder/trigger.h"
 
-/* What Linux prints first. */
+/* The first words of Linux about a panic. */
 static const char panic_text[] = "Kernel panic - not syncing";
 
-/* The rest, and the stacks, come within this time. */
+/* The rest of the message and the stacks are printed within this time. */
 #define PANIC_MS 1000
 
 static struct {
-    bool set;                   /* atomic: vCPUs look */
+    bool set;                   /* atomic: vCPUs read it */
     hwaddr console;
-    unsigned matched;           /* bytes of the text; the console's vCPU writes, one at a time */
+    unsigned matched;           /* bytes of the text seen so far; atomic, written under the BQL */
     QEMUTimer *panic;           /* pending: the guest has panicked */
     EventNotifier signal;
     struct sigaction before;
@@ -41,14 +41,14 @@ static void has_panicked(void *opaque)
 
 static void panic_begins(void *opaque)
 {
-    if (trigger.set && !timer_pending(trigger.panic)) {     /* one that says so all the time, too */
+    if (trigger.set && !timer_pending(trigger.panic)) {     /* a guest may report panics for ever */
         timer_mod(trigger.panic, qemu_clock_get_ms(QEMU_CLOCK_REALTIME) + PANIC_MS);
     }
 }
 
 /*
- * QEMU may pause the guest now, or end, which ends the recording at once; or let the guest
- * run on (-action panic=none), in whatever state it is.
+ * End the recording in a moment.  Meanwhile QEMU may pause the guest, or exit, which ends the
+ * recording at once, or let the guest run on (-action panic=none).
  */
 void recorder_guest_panicked(void)
 {
@@ -57,7 +57,10 @@ void recorder_guest_panicked(void)
     }
 }
 
-/* No part of the text is its beginning again but for its first letter. */
+/*
+ * Compare the console's output with the text, byte by byte.  The first letter of the text does not
+ * occur in it again, so after a mismatch only the current byte can begin a new match.
+ */
 void recorder_trigger_console(hwaddr address, uint64_t value)
 {
     unsigned matched = qatomic_read(&trigger.matched);
