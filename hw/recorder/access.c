@@ -13,7 +13,7 @@
  * A vCPU that is alone holds all of memory as one line, and tests for it at boundaries only:
  * nothing but DMA can take it away.
  *
- * All functions run in the vCPU's thread.
+ * All functions run in the vCPU's thread; recorder_wait_begin() may run in any thread.
  */
 #include "qemu/osdep.h"
 #include "accel/tcg/internal-common.h"
@@ -126,9 +126,9 @@ static void complete(CPUState *cpu)
 }
 
 /*
- * Kick the vCPU if it has lost something while it was SAFE.  That may have been in the middle of
- * the last instruction of a TB (a device access), so the vCPU must go to a boundary before it
- * accesses memory again.
+ * Make the vCPU RUNNING, and kick it if it has lost something while it was SAFE.  That may have
+ * been in the middle of the last instruction of a TB (a device access), so the vCPU must go to a
+ * boundary before it accesses memory again.
  */
 void recorder_enter_running(CPUState *cpu)
 {
@@ -166,7 +166,7 @@ void recorder_leave_running(CPUState *cpu, bool between_steps)
 
 /*
  * Sleep until the vCPU loses a line.  In WFE the guest waits until another vCPU writes what this
- * one has read; then this one loses the line.  Whatever else ends the guest's wait is seen after
+ * vCPU has read, and that write takes the line.  Any other end of the guest's wait is seen after
  * MOST_DOZE_US.
  */
 void recorder_wait_for_event(CPUState *cpu)
@@ -238,9 +238,7 @@ static void tell_mode(CPUState *cpu)
     }
 }
 
-/*
- * Let the host run other threads for a moment (protocol/core-yield.c).  The vCPU is SAFE meanwhile.
- */
+/* Let the host run other threads for a moment (protocol/core-yield.c); the vCPU is SAFE. */
 static void give_way(CPUState *cpu)
 {
     RecorderVcpu *v = cpu->recorder;
@@ -359,9 +357,7 @@ void recorder_exclusive_end_slow(CPUState *cpu)
     }
     if (cpu->exception_index == EXCP_DEBUG && cpu->watchpoint_hit &&
         cpu->watchpoint_hit->flags & BP_CPU) {
-        /*
-         * A watchpoint of the guest: the handler raises a fault by longjmp, which leads here again.
-         */
+        /* A watchpoint of the guest: the handler raises a fault, and longjmps to here again. */
         cpu->cc->tcg_ops->debug_excp_handler(cpu);
     }
     if (cpu->exception_index >= 0 && cpu->exception_index < EXCP_INTERRUPT) {
@@ -408,8 +404,8 @@ G_NORETURN static void abandon(CPUState *cpu, uintptr_t retaddr)
 /*
  * Raise the floor to the running instruction, if the latest boundary lies far behind.  The arcs
  * that come in now need not be waited for earlier, so replay does more in parallel.  The position
- * of the instruction is known: all TBs up to this one are charged to their ends, less what is left
- * of it.
+ * of the instruction is that of the vCPU, which is the end of the running TB, less what is left of
+ * the TB.
  */
 static void raise_floor(CPUState *cpu, uintptr_t retaddr)
 {
@@ -443,9 +439,7 @@ static void answer(CPUState *cpu, SphereAnswer answer, uintptr_t retaddr)
     recorder_nap(v);
 }
 
-/*
- * Return true if accesses need lines, that is with several vCPUs.  Then the vCPU must be RUNNING.
- */
+/* Return true if accesses need lines: with several vCPUs.  Then the vCPU must be RUNNING. */
 static bool needs_lines(const RecorderVcpu *v)
 {
     if (!v->alone && !v->record.running) {
@@ -510,7 +504,7 @@ void recorder_access_slow(CPUState *cpu, const void *host, unsigned size, bool w
  * Trust the TLB entry if the write bit was in the L1.  A vCPU that generates code from the line
  * reads the line, which takes the write bit away first.  A vCPU that makes translations from the
  * page gives up its own write bits.  Without lines (one vCPU, or replaying) the vCPU does not wait
- * in recorder_access().
+ * in recorder_access(), so only the walk for a second page can make a difference.
  */
 bool recorder_sees_store_slow(CPUState *cpu, const void *host)
 {

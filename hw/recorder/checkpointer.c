@@ -3,14 +3,14 @@
  * Checkpoints that are made while recording: replay can begin at any of them.
  *
  * All vCPUs are brought to a boundary, and devices are kept from writing memory.  So what is saved
- * is a cut of the recording that is closed under its arcs: whatever a step before the cut waited
- * for lies before the cut as well.  Each log gets a block boundary there.  The guest goes on as
- * soon as the changed memory is in the page cache; a thread waits for the disk.  A checkpoint is
- * valid when its position file is written and the manifest names it.
+ * is a cut of the recording that is closed under its arcs: if a step before the cut waited for
+ * another step, that one lies before the cut as well.  Each log gets a block boundary there.  The
+ * guest goes on as soon as the changed memory is in the page cache; a thread waits for the disk.  A
+ * checkpoint is valid when its position file is written and the manifest names it.
  *
- * A flight recorder keeps only the last seconds.  Logs and checkpoints before the newest checkpoint
- * that is older than that can go, once this one has a whole image of memory.  The image is made
- * when enough space is gained by it.
+ * A flight recorder keeps only the last seconds.  Let C be the newest checkpoint that is older than
+ * that.  Logs and checkpoints before C can go, once C has a whole image of memory.  The image is
+ * made when that frees enough space.
  *
  * Main thread, BQL held, except for the thread, which has the manifest to itself while it runs.
  */
@@ -72,10 +72,10 @@ static struct {
     QEMUTimer *timer;           /* NULL: no regular checkpoints */
     Pending *pending;
     int64_t keep_us;            /* 0: keep all */
-    GPtrArray *kept;            /* of Kept, oldest first; used by the thread */
+    GPtrArray *kept;            /* of Kept, oldest first; the thread's while it runs */
 } checkpoints;
 
-/* --- the thread: what need not be kept ---------------------------------------------- */
+/* --- the thread: dropping old checkpoints ------------------------------------------- */
 
 static void kept_free(void *opaque)
 {
@@ -174,7 +174,7 @@ static void drop_logs(const Kept *first)
 }
 
 /*
- * Let the recording begin at checkpoint @first.  The order of the steps ensures that a recorder
+ * Let the recording begin at checkpoint @first.  The order of operations ensures that a recorder
  * which is killed at any moment leaves a recording that can be replayed: the manifest never names a
  * checkpoint whose logs or memory are gone.
  */
@@ -208,7 +208,7 @@ static bool drop_what_is_old(GError **error)
     return !checkpoints.keep_us || !first || !is_worth_it(first) || begin_at(first, error);
 }
 
-/* --- the thread: one more --------------------------------------------------------- */
+/* --- the thread: completing a checkpoint ------------------------------------------ */
 
 static bool complete(Pending *pending, GError **error)
 {
@@ -278,7 +278,7 @@ static void *finish_thread(void *opaque)
     return NULL;
 }
 
-/* --- making one ----------------------------------------------------------------- */
+/* --- making a checkpoint -------------------------------------------------------- */
 
 /* Return the position of the checkpoint.  All vCPUs are at a boundary, and devices do not write. */
 static CheckpointPosition *where(void)
@@ -298,7 +298,7 @@ static CheckpointPosition *where(void)
     return place;
 }
 
-/* Check that the directory is where it was: another one may have its name by now. */
+/* Check that the directory is where it was: another directory may have its name by now. */
 static bool is_there(Error **errp)
 {
     g_autoptr(GError) error = NULL;
@@ -342,7 +342,7 @@ static bool begin(Error **errp)
     pending->name = g_strdup_printf("checkpoint-%u", ++checkpoints.n_made);
     pending->directory = g_build_filename(checkpoints.recording, pending->name, NULL);
     if (!save(pending, errp)) {
-        /* The dirty bits are cleared, so no later checkpoint would be right. */
+        /* The dirty bits may be cleared already, so no later checkpoint would be right. */
         recorder_fail("%s", error_get_pretty(*errp));
         pending_free(pending);
         return false;
@@ -375,7 +375,7 @@ char *recorder_checkpoint(Error **errp)
     return begin(errp) ? g_strdup(checkpoints.pending->name) : NULL;
 }
 
-/* --- regularly ------------------------------------------------------------------- */
+/* --- regular checkpoints --------------------------------------------------------- */
 
 static void set_timer(void)
 {

@@ -51,7 +51,7 @@ static struct {
     char *reason;
 } last_recording;
 
-/* --- what is looked at -------------------------------------------------------- */
+/* --- checks ------------------------------------------------------------------- */
 
 /* Return the size of all checkpoints.  The writer knows that of the logs beside them. */
 static uint64_t size_of_checkpoints(void)

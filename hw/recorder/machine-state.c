@@ -224,7 +224,7 @@ static int load_cpus(QEMUFile *file)
 }
 
 /*
- * Save without the state that all CPUs have in common.  None of it must be kept.  Loading it would
+ * Save without the state that all CPUs have in common.  None of it is needed.  Loading it would
  * invalidate all TBs, since most code that loads it has written memory without TCG's knowledge.
  */
 GByteArray *machine_state_save_registers(void)
@@ -292,7 +292,7 @@ static bool check_sums(const char *directory, Error **errp)
     return true;
 }
 
-/* --- all of it -------------------------------------------------------------- */
+/* --- complete states -------------------------------------------------------- */
 
 static bool make_directory(const char *directory, Error **errp)
 {

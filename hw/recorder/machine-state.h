@@ -28,11 +28,17 @@ uint64_t machine_state_ram_address(void);
 bool machine_state_write_ram(uint64_t offset, const void *bytes, size_t n);
 /* Return the digest of all guest RAM.  The caller frees the text. */
 char *machine_state_ram_digest(void);
-/* Return the numbers of the pages written since the last call, as uint32_t, ascending. */
+/*
+ * Return the numbers of the pages written since the last call, as uint32_t, ascending.  The caller
+ * unrefs the array.
+ */
 GArray *machine_state_take_changes(void);
 /* Return main memory, and set *@size. */
 const uint8_t *machine_state_ram(uint64_t *size);
-/* Return the registers of all vCPUs, to be loaded in the same process. */
+/*
+ * Return the registers of all vCPUs, to be loaded in the same process.  The caller unrefs the
+ * array.
+ */
 GByteArray *machine_state_save_registers(void);
 void machine_state_load_registers(const GByteArray *registers);
 

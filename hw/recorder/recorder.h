@@ -616,7 +616,7 @@ static inline void recorder_block_made(const TranslationBlock *tb)
     }
 }
 
-/* --- the outside ------------------------------------------------------------ */
+/* --- DMA, waits and the machine --------------------------------------------- */
 
 /*
  * Bracket a write of a device to guest RAM.  recorder_dma_begin() waits until the DMA stream holds

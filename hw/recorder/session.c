@@ -268,7 +268,7 @@ bool recorder_make_directory(const char *directory, Error **errp)
 
 /*
  * Open @directory.  The manifest is written there even if the directory is renamed meanwhile, and
- * never into another one of this name.
+ * never into another directory of this name.
  */
 static bool open_directory(const char *directory, Error **errp)
 {
@@ -548,7 +548,7 @@ bool coroutine_fn recorder_start(const char *directory, const RecorderOptions *o
 
     in_main_loop(first_step, &start);
     if (!start.error) {
-        /* Not earlier: the thread wakes the coroutine, which first_step() would wake as well. */
+        /* Not earlier: the thread wakes the coroutine, which make_step() must have woken before. */
         start.thread = g_thread_new("checkpoint", bring_to_disk, &start);
         qemu_coroutine_yield();
         in_main_loop(last_step, &start);
@@ -666,7 +666,7 @@ void recorder_stop_because(const char *reason)
 
 /*
  * End the recording after recorder_fail(); the guest goes on.  That recording may have ended
- * meanwhile.  Then there may be another one, which has not failed.
+ * meanwhile.  Then a new recording, which has not failed, is left alone.
  */
 static void end_after_failure(void *opaque)
 {

@@ -43,10 +43,7 @@ bool recorder_stop(bool pause, Error **errp);
 /* End the recording in order for @reason, if there is one.  The guest goes on. */
 void recorder_stop_because(const char *reason);
 
-/*
- * Make @directory.  Return false and set @errp unless it is new or empty: nothing else is written
- * to.
- */
+/* Make @directory.  Return false and set @errp unless it is new or empty now. */
 bool recorder_make_directory(const char *directory, Error **errp);
 
 /* Add what is known of the current recording. */

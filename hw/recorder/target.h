@@ -25,9 +25,7 @@ void recorder_widen_store(CPUState *cpu, uint64_t *offset, unsigned *size);
 bool recorder_is_kernel_only(int mmu_idx);
 /* Recompute state that is derived from registers, so that it depends on the registers alone. */
 void recorder_forget_past(CPUState *cpu);
-/*
- * Return the address of the running instruction.  @retaddr: host return address into its TB or 0.
- */
+/* Return the address of the running instruction.  @retaddr: return address into its TB, or 0. */
 vaddr recorder_pc(CPUState *cpu, uintptr_t retaddr);
 /*
  * Walk page tables for an @access to @address, without a trace: no flag is set, no TLB is filled,

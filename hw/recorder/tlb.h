@@ -8,8 +8,8 @@
 #include "hw/core/cpu.h"
 
 /*
- * Evict a random entry of the vCPU's TLB, as if another one took its place; if @all, all entries of
- * one MMU index.  In the vCPU's thread.
+ * Evict a random entry of the vCPU's TLB, as if another entry took its place; if @all, all entries
+ * of one MMU index.  In the vCPU's thread.
  */
 void recorder_evict(CPUState *cpu, bool all);
 

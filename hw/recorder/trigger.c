@@ -100,7 +100,7 @@ static void got_signal(EventNotifier *notifier)
     }
 }
 
-/* --- all of them ----------------------------------------------------------------------- */
+/* --- set and clear --------------------------------------------------------------------- */
 
 void recorder_trigger_set(hwaddr console)
 {

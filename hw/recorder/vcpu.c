@@ -152,10 +152,7 @@ bool recorder_must_stop_slow(CPUState *cpu)
            recorder_position(cpu) >= MIN(v->digest_due, v->next_position);
 }
 
-/*
- * Add a step that is not an instruction.  The budget is granted anew, so its end stays where it
- * was.
- */
+/* Add a step that is not an instruction.  The budget is granted anew, up to the same limit. */
 void recorder_step_slow(CPUState *cpu)
 {
     RecorderVcpu *v = cpu->recorder;
@@ -288,10 +285,10 @@ void recorder_fetch_wrote_slow(CPUState *cpu, const void *host)
 }
 
 /*
- * Compare the registers before and after a work item.  Work items (flushes, breakpoints,
+ * Run a work item, and compare the registers before and after.  Work items (flushes, breakpoints,
  * statistics) run at a time that no log knows, so they must not change what the guest sees.  No
- * list of functions that do could be complete.  The only change that is an event of the log is to
- * turn the vCPU on.
+ * list of items that do could be complete.  The only such change that is logged is to turn the vCPU
+ * on.
  */
 void recorder_work_slow(CPUState *cpu, run_on_cpu_func function, run_on_cpu_data data)
 {
@@ -319,7 +316,9 @@ void recorder_wake_slow(CPUState *cpu)
     recorder_step_slow(cpu);
 }
 
-/* Move the position to @base alone: the vCPU is about to be reset, which clears the counter. */
+/*
+ * Log the start, and move the position to @base alone: the reset that follows clears the counter.
+ */
 void recorder_turned_on_slow(CPUState *cpu, uint64_t entry, uint64_t context, int level)
 {
     RecorderVcpu *v = cpu->recorder;

@@ -84,7 +84,7 @@ typedef struct RecorderVcpu {
     uint32_t granted;
     uint64_t random;            /* state of the vCPU's random numbers, see chaos.h */
     Position digest_due;        /* log a digest here, or soon after */
-    Position digest_last;       /* the last position with a digest */
+    Position digest_last;       /* no digest after this position */
     uint64_t digest_interval;   /* in steps */
     Registers logged;           /* as of the latest digest in the log */
     uint64_t store_hash;        /* hash of all device stores */
