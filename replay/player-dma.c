@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Replays what devices did to memory.  The DMA stream has no thread of its own: whoever waits for
- * it brings it forward.
+ * Replays what devices wrote to memory.  The DMA stream has no thread of its own: a vCPU thread
+ * that waits for DMA replays the stream, under player.dma.lock.  The main thread replays the rest
+ * when all vCPUs have stopped.
  */
 #include "qemu/osdep.h"
 #include "hw/core/cpu.h"
@@ -12,7 +13,10 @@
 #include "replay/access-watch.h"
 #include "replay/player-internal.h"
 
-/* One event of DMA, whose WAIT is over if it is one; the caller has the DMA lock. */
+/*
+ * Replay the next event of the DMA log; a WAIT must be over.  Report a divergence as one of @cpu.
+ * Called with player.dma.lock held.
+ */
 static void step_dma(CPUState *cpu)
 {
     LogEvent *event = &player.dma.next;
@@ -31,8 +35,10 @@ static void step_dma(CPUState *cpu)
 }
 
 /*
- * The DMA stream up to @steps, as far as that can be done.  Nobody waits with the
- * lock: another who wants less of the stream must be able to go on.
+ * Replay DMA up to @steps steps.  Return false if @cpu must leave cpu_exec() before that.
+ *
+ * The lock is not held during a wait.  So another vCPU that waits for fewer steps of DMA can go on;
+ * it may be the very vCPU that this one waits for.
  */
 static bool bring_dma_forward(CPUState *cpu, uint64_t steps)
 {
@@ -73,7 +79,11 @@ bool player_wait_for_dma(CPUState *cpu, uint64_t steps)
     return done;
 }
 
-/* Of the DMA that is left, one event. */
+/*
+ * Replay @event and read the next one into it.  Return false at the end of the log, or with @error
+ * set.  A WAIT is ignored: the cut is closed under the arcs and all vCPUs have reached theirs, so
+ * the wait is over.
+ */
 static bool finish_step(LogEvent *event, GError **error)
 {
     switch (event->kind) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What the files of the player share.
+ * Internal to the player: shared by the player*.c files and paranoid.c.
  */
 #ifndef REPLAY_PLAYER_INTERNAL_H
 #define REPLAY_PLAYER_INTERNAL_H
@@ -16,75 +16,98 @@
 #include "recording/position.h"
 #include "replay/player.h"
 
-/* The replay under way.  There is one machine, so there is one player. */
+/*
+ * The current replay.  There is one machine, so there is one player.
+ *
+ * The main thread writes it while all vCPUs are stopped.  Fields marked atomic, and those of @dma,
+ * change while vCPUs run.
+ */
 typedef struct Player {
     char *recording;            /* its directory */
     int64_t started_us;
     Manifest *manifest;
     Schedule *schedule;
-    Point *goal;                /* where replay will end; NULL: not known yet */
-    double furthest;            /* of the way there, that was shown */
+    Point *goal;                /* where replay will end; NULL: not known */
+    double furthest;            /* the largest progress that player_query() has returned */
     unsigned n_running;         /* atomic: vCPUs that have not finished */
-    bool cut_off;               /* some logs end early, and there replay ends */
-    bool stops_early;           /* at a moment that somebody chose */
-    void (*arrived)(void);      /* all have finished; NULL: the machine stops, replay is over */
-    Position *shown;            /* what the console has shown of each vCPU; NULL: all is shown */
+    bool cut_off;               /* replay ends before the end of the recording */
+    bool stops_early;           /* replay ends at a moment that the user or a debugger chose */
+    void (*arrived)(void);      /* PlayerOptions; NULL: stop the machine, which ends the replay */
+    /* Of each vCPU, the position up to which console output was shown; NULL: show all output. */
+    Position *shown;
 
-    char *divergence;           /* the first one, in words; atomic */
-    struct {                    /* where that was, unless it was at the end */
-        bool known;
+    char *divergence;           /* the first one, in words, or NULL; atomic */
+    struct {                    /* where it was seen */
+        bool known;             /* false: in RAM or DMA, at the end */
         int vcpu;
         Position position;
     } diverged_at;
 
     struct {
-        QemuMutex lock;
+        QemuMutex lock;         /* of @log, @next and @steps while vCPUs run */
         LogReader *log;
-        LogEvent next;
-        Position cut;           /* or CUT_NONE */
-        uint64_t steps;         /* that were done */
+        LogEvent next;          /* read from @log, not replayed yet */
+        Position cut;           /* where DMA stops, or CUT_NONE */
+        uint64_t steps;         /* that DMA has made */
     } dma;
 } Player;
 
 extern Player player;
 
-/* Of a vCPU while it is replayed; its own thread's. */
+/* State of a replayed vCPU.  It belongs to the vCPU thread, or to the main thread while stopped. */
 typedef struct ReplayingVcpu {
     LogReader *order;
     LogReader *data;
-    LogEvent read;              /* the next event of the order log, */
-    LogEvent next;              /* or the end of the replay before it: where to stop */
-    LogEvent next_input;        /* of the data log */
-    Registers expected;         /* as of the last digest that was read */
-    Position same_at;           /* the last digest that was as recorded */
-    Position cut;               /* recording/cut.h: where a log that is cut off ends */
-    Position check_due;         /* by paranoid.c, here or soon after */
+    LogEvent read;              /* the next event of @order */
+    LogEvent next;              /* where to stop next: @read, or LOG_EVENT_KINDS at @cut */
+    LogEvent next_input;        /* the next event of @data */
+    Registers expected;         /* as of the last REGISTERS event that was applied */
+    Position same_at;           /* of the last digest that was compared */
+    Position cut;               /* where the vCPU stops (recording/cut.h), or CUT_NONE */
+    Position check_due;         /* of the next check of paranoid.c, there or soon after */
 } ReplayingVcpu;
 
-/* player.c: what the recorder asks. */
+/* player.c: what hw/recorder calls while replaying. */
 extern const ReplayPort player_port;
-/* The one place that reports a divergence; replay stops. */
+/*
+ * Report that @cpu diverged at @position, unless it has finished, and end the replay.  The first
+ * divergence of all vCPUs is kept.  The vCPU thread, or the main thread while @cpu is stopped.
+ */
 void player_diverged(CPUState *cpu, Position position, const char *format, ...)
     G_GNUC_PRINTF(3, 4);
-/* A whole log goes on to its END; nothing comes after that. */
+/*
+ * Read the next event of @reader.  At the end of the log @event gets the kind LOG_EVENT_KINDS and
+ * the position UINT64_MAX; a log that cannot be read is a divergence, too.
+ */
 void player_next_event(CPUState *cpu, LogReader *reader, LogEvent *event);
-/* Of a log that is cut off, what its last position says may not be all. */
+/*
+ * Set where @v stops next: at its next event, or at its cut if the cut is not after that.  No event
+ * at the cut is applied: a log that was cut off may lack some events of its last position.
+ */
 void player_stop_at_cut(RecorderVcpu *v);
+/* Make query-recorder show that @v waits until @stream has ended @steps steps. */
 void player_show_wait(RecorderVcpu *v, unsigned stream, uint64_t steps);
-/* False if the vCPU must leave cpu_exec() before it can wait on. */
+/*
+ * Wait until vCPU @stream has ended @position steps.  Return false if @cpu must leave cpu_exec()
+ * before it can wait any longer.  Called in @cpu's thread, in cpu_exec(), without locks.
+ */
 bool player_wait_for_vcpu(CPUState *cpu, unsigned stream, Position position);
-/* DIGEST or END; else it diverges. */
+/* Compare @cpu's registers and device stores with @event, a DIGEST or END.  Report a divergence. */
 void player_check_digest(CPUState *cpu, const LogEvent *event);
-/* All vCPUs and DMA are where @v and the log of DMA say. */
+/*
+ * Replace the schedule by one that starts at @v[i]->base and player.dma.steps.  All vCPUs are
+ * stopped, and none has instructions granted, so @base is the vCPU's position.
+ */
 void player_new_schedule(RecorderVcpu *const v[], bool one_at_a_time);
 
-/* player-dma.c: as player_wait_for_vcpu(). */
+/* player-dma.c: wait until DMA has made @steps steps.  Otherwise as player_wait_for_vcpu(). */
 bool player_wait_for_dma(CPUState *cpu, uint64_t steps);
-/* What DMA did up to its cut, when nobody looked any more.  vCPUs are stopped. */
+/* Replay DMA up to its cut.  All vCPUs are stopped at their cuts or ends.  Main thread. */
 void player_finish_dma(void);
 
-/* player-session.c: its logs are opened by the caller. */
+/* player-session.c: return a new vCPU whose logs the caller opens. */
 RecorderVcpu *player_new_vcpu(void);
+/* Close the logs of @v and free it.  @v may be NULL. */
 void player_close_vcpu(RecorderVcpu *v);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Start and end of a replay.
+ * Start and end of a replay.  Main thread with the BQL held, and all vCPUs stopped except in
+ * player_query().  Functions that are given to run_on_cpu() run in the vCPU thread.
  */
 #include "qemu/osdep.h"
 #include "exec/cputlb.h"
@@ -64,7 +65,7 @@ static void detach_vcpu(CPUState *cpu, run_on_cpu_data data)
     player_close_vcpu(recorder_vcpu_detach(cpu));
 }
 
-/* From the start, or from @place. */
+/* Open a log at checkpoint @place; NULL: at the start.  Return NULL and set @error on failure. */
 static LogReader *open_log(const char *directory, unsigned stream, LogSubstream substream,
                            const CheckpointPosition *place, GError **error)
 {
@@ -75,6 +76,7 @@ static LogReader *open_log(const char *directory, unsigned stream, LogSubstream 
                  : log_reader_open(directory, n, stream, substream, error);
 }
 
+/* Return a new vCPU that replays from @place to @cut.  Return NULL and set @errp on failure. */
 static RecorderVcpu *open_vcpu(const char *directory, unsigned vcpu,
                                const CheckpointPosition *place, Position cut, Error **errp)
 {
@@ -103,6 +105,7 @@ static RecorderVcpu *open_vcpu(const char *directory, unsigned vcpu,
     return v;
 }
 
+/* Free what an earlier replay, or one that failed to start, has left. */
 static void forget_recording(void)
 {
     ParanoidCounts unwanted;
@@ -122,7 +125,10 @@ static void forget_recording(void)
     player.dma.steps = 0;
 }
 
-/* NULL and no error: it is the start of the recording. */
+/*
+ * Return the position of checkpoint @number, which the caller frees.  Return NULL without an error
+ * if that is the start of the recording.
+ */
 static CheckpointPosition *find_checkpoint(const char *directory, unsigned number, GError **error)
 {
     CheckpointPosition *place;
@@ -139,7 +145,10 @@ static CheckpointPosition *find_checkpoint(const char *directory, unsigned numbe
     return place;
 }
 
-/* Of a recording without an end, where its logs end together. */
+/*
+ * Set player.goal: the end in the manifest, or @cut if that is before.  If a vCPU has neither, the
+ * goal is not known, and NULL.
+ */
 static void set_goal(const Position *cut)
 {
     bool known = player.manifest->end || cut;
@@ -156,7 +165,10 @@ static void set_goal(const Position *cut)
     }
 }
 
-/* Open everything before the machine is touched. */
+/*
+ * Open the manifest and all logs, and find where replay begins (*@from) and ends.  The machine is
+ * not changed, so a failure leaves it as it was.  Then the caller frees those @v that are set.
+ */
 static bool open_recording(const char *directory, const PlayerOptions *options, unsigned *from,
                            RecorderVcpu *v[], Error **errp)
 {
@@ -273,13 +285,14 @@ void player_query(RecorderInfo *info)
             done += MIN(now->at[i], player.goal->at[i]);
             all += player.goal->at[i];
         }
-        /* A position is looked at in mid-flight, and may seem to go back. */
+        /* The position of a vCPU that runs is read at any moment, and may seem to go back. */
         player.furthest = MAX(player.furthest, all > 0 ? done / all : 1);
         info->has_progress = true;
         info->progress = player.furthest;
     }
 }
 
+/* Compare RAM with the digest in the manifest, and set player.divergence if they differ. */
 static void judge_memory(void)
 {
     g_autofree char *digest = machine_state_ram_digest();
@@ -299,7 +312,7 @@ void player_leave(void)
     CPU_FOREACH(cpu) {
         run_on_cpu(cpu, detach_vcpu, RUN_ON_CPU_NULL);
     }
-    /* However it ended, vCPUs are pinned to cores no more. */
+    /* However replay ended, this unpins the vCPU threads from host cores. */
     g_clear_pointer(&player.schedule, schedule_free);
     recorder_unblock_others();
     player.arrived = NULL;
@@ -317,7 +330,10 @@ void player_tell_divergence(void)
                                       player.diverged_at.position);
 }
 
-/* All vCPUs are stopped: if replay is over, judge it. */
+/*
+ * End the replay if it is over, and report its result.  A debugger ends its replays itself.  Called
+ * when all vCPUs have stopped.
+ */
 static void finish(void)
 {
     g_autoptr(Point) point = point_new(player.manifest->n_vcpus);
@@ -327,12 +343,12 @@ static void finish(void)
     bool has_compared;
 
     if (player.arrived || (!player.divergence && qatomic_read(&player.n_running))) {
-        return;         /* paused by somebody */
+        return;         /* a debugger's replay, or the user has paused the machine */
     }
     recorder_query_point(point);
     end = point_format(point);
     player_finish_dma();
-    /* Of a cut, the digest is not known. */
+    /* The manifest has a digest of RAM at the end of the recording alone. */
     if (!player.divergence && !player.cut_off && player.manifest->end) {
         judge_memory();
     }
@@ -401,7 +417,7 @@ const char *player_judge(void)
     CPUState *cpu;
 
     if (!player.manifest->complete) {
-        return NULL;            /* nobody knows what it would be like */
+        return NULL;            /* the state at its end was not recorded */
     }
     CPU_FOREACH(cpu) {
         RecorderVcpu *v = cpu->recorder;

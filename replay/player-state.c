@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A replay that stands still: where it is in the logs, to be there again later.  Memory and
- * registers are kept by others (snapshots.c).
+ * Saves and restores the place of a stopped replay in its logs.  Memory and registers are saved by
+ * the debugger (debugger/snapshots.c).  Main thread, all vCPUs stopped.
  */
 #include "qemu/osdep.h"
 #include "exec/cputlb.h"
@@ -15,8 +15,9 @@
 #include "replay/access-watch.h"
 #include "replay/player-internal.h"
 
+/* Fields as in RecorderVcpu and ReplayingVcpu. */
 typedef struct VcpuState {
-    Position at;
+    Position at;                /* the vCPU's position */
     LogReader *order, *data;
     LogEvent read, next_input;
     Position same_at;
@@ -45,6 +46,7 @@ static void save_vcpu(VcpuState *state, CPUState *cpu)
     state->data = log_reader_copy(r->data, &state->next_input);
 }
 
+/* Return a new vCPU at @state, which has finished until player_go_on().  Its logs are copies. */
 static RecorderVcpu *load_vcpu(const VcpuState *state)
 {
     RecorderVcpu *v = player_new_vcpu();
@@ -58,7 +60,7 @@ static RecorderVcpu *load_vcpu(const VcpuState *state)
     r->same_at = state->same_at;
     v->store_hash = state->store_hash;
     r->expected = state->expected;
-    r->cut = state->at;         /* until somebody says how far to go */
+    r->cut = state->at;         /* until player_go_on() */
     player_stop_at_cut(v);
     v->finished = true;
     v->translations.made = recorder_translations_new();
@@ -81,7 +83,10 @@ PlayerState *player_save(void)
     return state;
 }
 
-/* In one piece: a vCPU that is replayed always has its recorder. */
+/*
+ * Replace cpu->recorder, in the vCPU thread.  One work item does both halves: as long as
+ * recorder_replaying(), the hooks in that thread need a cpu->recorder.
+ */
 static void renew_vcpu(CPUState *cpu, run_on_cpu_data data)
 {
     const PlayerState *state = data.host_ptr;

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Replays a recording: each vCPU's thread runs up to the next event of its order
- * log, applies it, and goes on; inputs come from its data log on the way.
+ * Replays a recording.  Each vCPU thread runs up to the next event of its order log, applies the
+ * event, and goes on.  In between, instructions take their inputs from the vCPU's data log.
+ * Devices do not run, and interrupt lines are ignored.
  *
- * The invariant: no walk, lookup or translation for a step before all events at
- * its position are done.  Devices do not run, interrupt lines are not looked at.
+ * Invariant: no page walk, TB lookup or translation for a step happens before all events at the
+ * step's position are applied.
  *
- * vCPUs run in parallel, ordered by the recorded arcs (schedule.h).
+ * Concurrency: vCPUs run in parallel, ordered by the recorded arcs (protocol/schedule.h).  A
+ * function runs in the thread of the vCPU that it gets, unless its comment says otherwise.  A vCPU
+ * waits only at a boundary, without locks, and publishes its position before it waits.
  */
 #include "qemu/osdep.h"
 #include "qemu/main-loop.h"
@@ -30,16 +33,20 @@
 #include "replay/paranoid.h"
 #include "replay/player-internal.h"
 
-/* Of an instruction that raises an exception, and its delivery: nobody can stop before them. */
+/*
+ * Steps that cpu_handle_exception() counts for an exception: the fault and its delivery.  There is
+ * no boundary before either of them.
+ */
 #define EXCEPTION_STEPS 2
 
 Player player;
 
 /* --- divergence ------------------------------------------------------------- */
 
+/* Tell the debugger that the vCPUs have arrived.  Without a debugger, stop the machine. */
 static void arrive(void)
 {
-    /* A device access or a delivery may have the lock already. */
+    /* A vCPU that accesses a device or delivers an interrupt may hold the BQL already. */
     bool had_lock = bql_locked();
 
     if (player.arrived) {
@@ -80,7 +87,7 @@ void player_diverged(CPUState *cpu, Position position, const char *format, ...)
     arrive();
 }
 
-/* The last one stops the machine, or whoever wants to know does something else. */
+/* End the replay of @cpu, which is at its end or cut.  The last vCPU to do so calls arrive(). */
 static void finish(CPUState *cpu)
 {
     qatomic_set(&cpu->recorder->finished, true);
@@ -123,8 +130,10 @@ void player_stop_at_cut(RecorderVcpu *v)
 }
 
 /*
- * A moment may lie between an instruction and the exception that it raised, where nobody can
- * stop; then it stops when that was taken, which touches no memory.
+ * Return true if @v may be at @position, though that is past its cut.  A moment may lie between an
+ * instruction and the exception that the instruction raised, where a vCPU cannot stop.  Then the
+ * vCPU stops after the delivery.  The steps past the cut touch no memory, so no other stream can
+ * tell the difference.
  */
 static bool may_pass(const RecorderVcpu *v, Position position)
 {
@@ -132,6 +141,7 @@ static bool may_pass(const RecorderVcpu *v, Position position)
            position <= v->replay->next.position + EXCEPTION_STEPS;
 }
 
+/* Return true if @cpu is where its next event, or its cut, is due. */
 static bool is_due(CPUState *cpu)
 {
     RecorderVcpu *v = cpu->recorder;
@@ -141,13 +151,14 @@ static bool is_due(CPUState *cpu)
            (position > v->replay->next.position && may_pass(v, position));
 }
 
-/* The next event of the order log in words, to be freed. */
+/* Return the next event of the order log in words.  The caller frees the text. */
 static char *what_is_due(const RecorderVcpu *v)
 {
     return v->replay->next.kind == LOG_EVENT_KINDS ? g_strdup("the end of the log") :
            log_event_format(&v->replay->next);
 }
 
+/* Report a divergence if an event is due before the step that begins at @position. */
 static void begin_step(CPUState *cpu, Position position)
 {
     RecorderVcpu *v = cpu->recorder;
@@ -213,7 +224,7 @@ void player_check_digest(CPUState *cpu, const LogEvent *event)
     v->replay->same_at = event->position;
 }
 
-/* What the next digest is of. */
+/* Apply a REGISTERS event: the recorded registers of the next digest. */
 static void expect_registers(CPUState *cpu, const LogEvent *event)
 {
     const char *wrong = registers_apply(&cpu->recorder->replay->expected, event->bytes,
@@ -231,6 +242,7 @@ static CPUState *vcpu(unsigned stream)
     return stream < player.manifest->n_vcpus ? qemu_get_cpu(stream) : NULL;
 }
 
+/* Make @stream publish its position soon.  DMA has no thread to be kicked.  Any thread. */
 static void kick(unsigned stream)
 {
     CPUState *cpu = vcpu(stream);
@@ -240,6 +252,7 @@ static void kick(unsigned stream)
     }
 }
 
+/* Return true if vCPU @stream must leave cpu_exec(), or replay has diverged.  Any thread. */
 static bool interrupted(unsigned stream)
 {
     return qatomic_read(&vcpu(stream)->exit_request) || qatomic_read(&player.divergence);
@@ -264,6 +277,7 @@ void player_new_schedule(RecorderVcpu *const v[], bool one_at_a_time)
     player.n_running = n;
 }
 
+/* Return how far @cpu may run: to its next event, or to where another stream waits for it. */
 static Position limit(CPUState *cpu)
 {
     return MIN(cpu->recorder->replay->next.position,
@@ -278,8 +292,8 @@ void player_show_wait(RecorderVcpu *v, unsigned stream, uint64_t steps)
 }
 
 /*
- * In the middle of cpu_exec(), but not in the way of those who want to run
- * exclusively.
+ * The wait lies between cpu_exec_end() and cpu_exec_start(), so it does not hold up threads that
+ * call start_exclusive().
  */
 bool player_wait_for_vcpu(CPUState *cpu, unsigned stream, Position position)
 {
@@ -296,7 +310,10 @@ bool player_wait_for_vcpu(CPUState *cpu, unsigned stream, Position position)
     return done;
 }
 
-/* False if the vCPU must leave cpu_exec() before it can wait on. */
+/*
+ * Wait until @stream, a vCPU or DMA, has ended @steps steps.  Return as player_wait_for_vcpu().
+ * @cpu publishes its position first, since @stream may have to wait for @cpu.
+ */
 static bool wait_for(CPUState *cpu, uint64_t stream, uint64_t steps)
 {
     schedule_publish(player.schedule, cpu->cpu_index, recorder_position(cpu));
@@ -310,7 +327,7 @@ static void apply(CPUState *cpu, const LogEvent *event)
 {
     switch (event->kind) {
     case LOG_EVENT_WAIT:
-        recorder_count(cpu->recorder, RECORDER_COUNT_ARCS);     /* waited for already */
+        recorder_count(cpu->recorder, RECORDER_COUNT_ARCS);     /* the wait is over */
         break;
     case LOG_EVENT_INTERRUPT:
         recorder_count(cpu->recorder, RECORDER_COUNT_INTERRUPTS);
@@ -336,7 +353,7 @@ static void apply(CPUState *cpu, const LogEvent *event)
     case LOG_EVENT_MARK:
         break;
     case LOG_EVENT_REGISTERS:
-        break;          /* its bytes were looked at while they were there */
+        break;          /* expect_registers() has used its bytes */
     case LOG_EVENT_ACCESS_FLAG:
         if (!access_watch_write_flag(cpu, event->position, event->value[0], event->value[1])) {
             player_diverged(cpu, event->position, "an access flag lies outside of main memory");
@@ -367,7 +384,7 @@ static void advance(CPUState *cpu)
     player_stop_at_cut(v);
 }
 
-/* For these the vCPU need not stop when it gets there. */
+/* Skip WAITs that are over already, so that the vCPU need not stop at their positions. */
 static void skip_waits_that_are_over(CPUState *cpu)
 {
     RecorderVcpu *v = cpu->recorder;
@@ -381,7 +398,10 @@ static void skip_waits_that_are_over(CPUState *cpu)
     }
 }
 
-/* If vCPUs take turns: false if this one must leave cpu_exec() before it has its. */
+/*
+ * Wait for @cpu's turn, if vCPUs take turns.  Return false if @cpu must leave cpu_exec() before it
+ * gets its turn.
+ */
 static bool have_turn(CPUState *cpu)
 {
     bool has = schedule_has_turn(player.schedule, cpu->cpu_index);
@@ -412,17 +432,17 @@ bool recorder_replay_boundary(CPUState *cpu, bool *applied)
             break;
         }
         if (event.kind == LOG_EVENT_KINDS) {
-            finish(cpu);                        /* the cut; somebody may go on from here */
+            finish(cpu);                        /* the cut: a debugger may go on from here */
             break;
         }
         if (event.kind == LOG_EVENT_REGISTERS) {
-            expect_registers(cpu, &event);      /* before its bytes are gone */
+            expect_registers(cpu, &event);      /* advance() invalidates its bytes */
         }
-        /* First: what is applied may be a step, which wants to know the limit. */
+        /* Before apply(): if the event is a step, begin_step() and limit() use the next event. */
         advance(cpu);
         apply(cpu, &event);
         *applied = true;
-        /* Firmware turns the vCPU on outside of cpu_exec(). */
+        /* The vCPU is turned on by queued work, which runs outside of cpu_exec(). */
         leave = event.kind == LOG_EVENT_START;
         if (!leave) {
             recorder_digest_if_due(cpu);
@@ -456,7 +476,10 @@ bool recorder_replay_boundary(CPUState *cpu, bool *applied)
 
 /* --- console ---------------------------------------------------------------- */
 
-/* What was shown when this vCPU made the step before is not shown again. */
+/*
+ * Return true if the console has shown what @cpu stores at its position: a debugger has been there
+ * before.  Otherwise remember that it is shown now.
+ */
 static bool is_shown(CPUState *cpu)
 {
     Position *shown = player.shown ? &player.shown[cpu->cpu_index] : NULL;
@@ -471,7 +494,7 @@ static bool is_shown(CPUState *cpu)
     return false;
 }
 
-/* What the guest writes to its UART is shown again, as it was. */
+/* Write what the guest stores to its UART to the console. */
 static void show_store(CPUState *cpu, hwaddr address, uint64_t value)
 {
     Chardev *console = serial_hd(0);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Start and end of a replay; main thread, big lock held.
+ * The player: replays a recording on this machine.
+ *
+ * All functions are called in the main thread with the BQL held.
  */
 #ifndef REPLAY_PLAYER_H
 #define REPLAY_PLAYER_H
@@ -10,67 +12,91 @@
 #include "recording/log-events.h"
 #include "recording/position.h"
 
-/* Digests of a replay, to be compared with those of another: logs of their own. */
+/* A trace: logs of digests of this replay, to be compared with those of another replay. */
 typedef struct PlayerTrace {
     const char *directory;      /* new or empty */
     uint64_t interval;          /* in steps */
-    const char *from;           /* points, in words; NULL: the start, the end */
-    const char *to;
+    const char *from;           /* a point as text; NULL: the start */
+    const char *to;             /* likewise; NULL: the end */
 } PlayerTrace;
 
-/* Bytes of main memory, of which every access is written down. */
+/* Bytes of main memory whose accesses are written to a file. */
 typedef struct PlayerWatch {
     uint64_t address;           /* guest-physical */
     uint64_t size;
     bool reads, writes;
-    const char *file;           /* new; NULL: standard output */
+    const char *file;           /* must not exist yet; NULL: standard output */
 } PlayerWatch;
 
 typedef struct PlayerOptions {
     bool has_from;
-    unsigned from;              /* the checkpoint to begin at (else: the best one) */
-    bool one_at_a_time;
+    unsigned from;              /* the checkpoint to begin at; default: replay_end_checkpoint() */
+    bool one_at_a_time;         /* vCPUs take turns in a fixed order */
     bool has_until;
-    uint64_t until;             /* the moment to stop at (else: the end) */
+    uint64_t until;             /* the moment to stop at; default: the end */
     uint64_t chaos;             /* a seed, see protocol/chaos.h; 0: none */
     const PlayerTrace *trace;   /* or NULL */
     const PlayerWatch *watch;   /* or NULL */
-    uint64_t paranoid;          /* compare copies with memory every so many steps; 0: never */
+    uint64_t paranoid;          /* steps between two checks of paranoid.h; 0: no checks */
     /*
-     * For a debugger: nothing runs yet, and each time that all vCPUs have come where they were to
-     * stop, or one has diverged, this is called in a vCPU's thread; they do not go on by themselves.
+     * Set by a debugger, else NULL.  If set, player_start() does not start the vCPUs.  The player
+     * calls it each time that all vCPUs have reached their cut, or that a vCPU has diverged.  The
+     * vCPUs then idle until player_go_on().  It is called in a vCPU thread, with or without the
+     * BQL, or in the main thread from player_judge().
      */
     void (*arrived)(void);
 } PlayerOptions;
 
-/* Puts the machine, which is paused, in the recorded state of a checkpoint, and lets it run. */
+/*
+ * Load a checkpoint of the recording in @directory into this machine, which must be paused, and
+ * start the vCPUs unless @options->arrived is set.  Return false and set @errp on failure.
+ */
 bool player_start(const char *directory, const PlayerOptions *options, Error **errp);
 
-/* Adds what is known of the replay under way. */
+/* Add directory, time, position of DMA and progress of the current replay to @info. */
 void player_query(RecorderInfo *info);
 
-/* --- for a debugger; all vCPUs are paused ------------------------------------------- */
+/* --- for a debugger; called with all vCPUs paused ------------------------------------ */
 
-/* When the vCPUs run next, they and DMA make no steps but those before @cut. */
+/*
+ * Set where the streams stop when the vCPUs run next.  @cut has a position for each vCPU, then one
+ * for DMA, and is closed under the arcs.  All vCPUs have arrived, or were just loaded.
+ */
 void player_go_on(const Position *cut);
-/* They have arrived, and DMA is brought there; what went wrong, or NULL. */
+/*
+ * Called after all vCPUs have arrived: replay DMA up to its cut.  Return the divergence in words,
+ * or NULL.  The player owns the text, until player_load() or player_start().
+ */
 const char *player_arrive(void);
-/* All are at their ends: what differs from the recording, or NULL. */
+/*
+ * Called when all streams are at the end of the recording: compare registers and RAM with those
+ * recorded there.  Return as player_arrive().  Of an incomplete recording nothing is compared.
+ */
 const char *player_judge(void);
-/* RECORDER_DIVERGED. */
+/* Send the QMP event RECORDER_DIVERGED.  There is a divergence. */
 void player_tell_divergence(void);
-/* The recording is left; one may begin at another of its checkpoints. */
+/*
+ * End the replay and detach it from the vCPUs.  player_start() may follow, with another checkpoint.
+ * The player remembers what the console has shown.
+ */
 void player_leave(void);
-/* No more of it: until then, the console shows nothing twice. */
+/* Forget what the console has shown.  Until then no output of the guest is shown twice. */
 void player_forget_console(void);
 
-/* player-state.c: where it is in the logs, to be there again. */
+/*
+ * player-state.c: the place of a replay in its logs.  player_save() returns a new state, which the
+ * caller frees.  player_load() continues at @state, which may be used again.
+ */
 typedef struct PlayerState PlayerState;
 PlayerState *player_save(void);
 void player_load(const PlayerState *state);
+/* Return how many bytes @state takes. */
 size_t player_state_size(const PlayerState *state);
 void player_state_free(PlayerState *state);
-/* What the next step of a vCPU is, if that is no instruction; else LOG_EVENT_KINDS. */
+/*
+ * Return the kind of the event of the order log that is @cpu's next step.  Return LOG_EVENT_KINDS
+ * if the next step is not an event: an instruction, or an exception that an instruction raises.
+ */
 LogEventKind player_next_step(CPUState *cpu);
 
 #endif
