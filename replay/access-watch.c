@@ -2,13 +2,14 @@
 /*
  * See access-watch.h.
  *
- * An access is noted when its address is known, before the data moves, and told of later: at the
- * vCPU's next access that is noted, or its next boundary, whatever is first.  Its own accesses all
- * come by here, and those of others come after its boundary, so what it left in memory is still
- * there then.
+ * An access is noted when its host address is known, before the data is transferred.  The access is
+ * reported at the vCPU's next noted access at another position, or at its next boundary, whichever
+ * is first.  Until then the bytes are as the access left them: if writes are watched, all writes of
+ * this vCPU are noted, so none comes in between.  A write of another stream waits for a position
+ * that this vCPU publishes at a boundary, and the report precedes that.
  *
- * In the middle of a TB, the position is found by the host's return address: the TB is charged
- * when it is entered, and the instructions from this one to its end are not done yet.
+ * In the middle of a TB, the host's return address gives the position: a TB is charged when it is
+ * entered, and the instructions from this one to the end of the TB have not been made.
  */
 #include "qemu/osdep.h"
 #include "qemu/bitmap.h"
@@ -28,29 +29,29 @@
 
 #define PAGE 4096u
 
-/* The largest of an atomic. */
+/* The size of the largest atomic access. */
 #define MOST_COMPARED 16
 
-/* Noted, and not told of yet. */
+/* A pending access: noted, but not reported. */
 typedef struct Noted {
     Access access;
-    uint64_t first;             /* what is accessed and watched */
-    unsigned n;
+    uint64_t first;             /* of the bytes that are accessed and watched; in main memory */
+    unsigned n;                 /* how many they are */
     uint8_t before[MOST_COMPARED];
 } Noted;
 
-/* What a vCPU did at @position; it belongs to its thread. */
+/* Accesses of a vCPU at @position.  The vCPU thread's, or the main thread's while it is stopped. */
 typedef struct Noter {
     Position position;
     GArray *noted;
-    unsigned long *read, *written;      /* a bit for each byte that is watched */
+    unsigned long *read, *written;      /* which watched bytes were; a bit for each */
 } Noter;
 
 static struct {
     uint64_t offset;
     uint64_t size;
-    bool reads, writes;         /* what is told of */
-    bool sees_reads;            /* needed for that */
+    bool reads, writes;         /* what is reported */
+    bool sees_reads;            /* loads are noted: to be reported, or to recognise atomics */
     AccessFn *fn;
     unsigned n_vcpus;
     Noter *noters;              /* one for each vCPU */
@@ -81,7 +82,7 @@ bool recorder_notes_page_slow(ram_addr_t page, bool write)
            offset < watch.offset + watch.size && watch.offset < offset + PAGE;
 }
 
-/* The part of it that is watched; false if there is none. */
+/* Set *@first and *@n to the watched part of @size bytes at @offset.  Return false if empty. */
 static bool clip(uint64_t offset, uint64_t size, uint64_t *first, unsigned *n)
 {
     uint64_t end = MIN(offset + size, watch.offset + watch.size);
@@ -91,7 +92,7 @@ static bool clip(uint64_t offset, uint64_t size, uint64_t *first, unsigned *n)
     return *n > 0;
 }
 
-/* As a number; of more than 8 bytes, the first 8. */
+/* Return the first 8 of @n little-endian bytes as a number. */
 static uint64_t value_of(const void *bytes, unsigned n)
 {
     uint64_t value = 0;
@@ -102,6 +103,7 @@ static uint64_t value_of(const void *bytes, unsigned n)
 
 /* --- vCPUs ------------------------------------------------------------------------- */
 
+/* Return true if @access is to be reported.  Of an atomic @is_write need not be known yet. */
 static bool is_wanted(const Access *access)
 {
     bool reads = !access->is_write || access->by == ACCESS_BY_ATOMIC;
@@ -109,6 +111,7 @@ static bool is_wanted(const Access *access)
     return (reads && watch.reads) || (access->is_write && watch.writes);
 }
 
+/* Report @noted, which was made, if it is wanted. */
 static void tell(Noted *noted)
 {
     const uint8_t *now = recorder_ram.host + noted->first;
@@ -138,7 +141,10 @@ static void start_anew(Noter *noter, Position position)
     bitmap_zero(noter->written, watch.size);
 }
 
-/* Was the same noted already, before the instruction was started again? */
+/*
+ * Return true if these bytes were noted already, for an access of the same kind at this position:
+ * QEMU has restarted the instruction.  Remember them.
+ */
 static bool is_known(Noter *noter, uint64_t first, unsigned n, bool write)
 {
     unsigned long *bits = write ? noter->written : noter->read;
@@ -149,7 +155,10 @@ static bool is_known(Noter *noter, uint64_t first, unsigned n, bool write)
     return known;
 }
 
-/* A load and a store of the same by one instruction: that is how TCG makes an atomic of one vCPU. */
+/*
+ * Make a pending load an atomic if @access is a store of the same instruction to the same bytes,
+ * and return true.  If there is one vCPU, TCG makes an atomic as a load and a store.
+ */
 static bool completes_atomic(Noter *noter, const Access *access)
 {
     for (unsigned i = 0; access->is_write && access->by == ACCESS_BY_INSTRUCTION &&
@@ -166,7 +175,10 @@ static bool completes_atomic(Noter *noter, const Access *access)
     return false;
 }
 
-/* The next element of a vector, the rest of what lies in two pages, the second of a pair. */
+/*
+ * Add @access to the last pending one if it follows that without a gap, and return true.  It may be
+ * the next element of a vector, the part in the second page, or the second register of a pair.
+ */
 static bool continues_last(Noter *noter, const Access *access)
 {
     Noted *last = noter->noted->len ?
@@ -180,7 +192,7 @@ static bool continues_last(Noter *noter, const Access *access)
     had = last->n;
     last->access.size += access->size;
     clip(last->access.offset, last->access.size, &last->first, &last->n);
-    /* What is new was not written yet. */
+    /* The added bytes were not written yet. */
     for (unsigned i = had; i < MIN(last->n, MOST_COMPARED); i++) {
         last->before[i] = recorder_ram.host[last->first + i];
     }
@@ -202,6 +214,7 @@ static void note(Noter *noter, const Access *access)
     g_array_append_val(noter->noted, noted);
 }
 
+/* Return the position of the instruction at @retaddr; 0: the vCPU is at a boundary. */
 static Position position_of(CPUState *cpu, uintptr_t retaddr)
 {
     int left = retaddr ? cpu_insns_left(retaddr) : -1;
@@ -237,8 +250,9 @@ void access_watch_settle_slow(CPUState *cpu)
     tell_all(&watch.noters[cpu->cpu_index]);
 }
 
-/* --- what the log says ---------------------------------------------------------------- */
+/* --- writes that the log tells of ------------------------------------------------------- */
 
+/* Write main memory as @access says, and report it if it is watched.  Return false on failure. */
 static bool write_ram(Access *access, const void *bytes)
 {
     uint64_t first;
@@ -291,7 +305,7 @@ static void drop_translations(CPUState *cpu, run_on_cpu_data data)
     tlb_flush(cpu);
 }
 
-/* So that the next access to a page finds out anew whether it is watched. */
+/* Make the next access to each page walk, and find out whether the page is watched. */
 static void drop_all_translations(void)
 {
     CPUState *cpu;
@@ -313,7 +327,7 @@ void access_watch_start(uint64_t offset, uint32_t size, bool reads, bool writes,
     watch.writes = writes;
     watch.fn = fn;
     watch.n_vcpus = MACHINE(qdev_get_machine())->smp.cpus;
-    watch.sees_reads = reads || watch.n_vcpus == 1;     /* to recognise its atomics */
+    watch.sees_reads = reads || watch.n_vcpus == 1;     /* see completes_atomic() */
     watch.noters = g_new0(Noter, watch.n_vcpus);
     for (unsigned i = 0; i < watch.n_vcpus; i++) {
         Noter *noter = &watch.noters[i];

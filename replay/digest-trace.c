@@ -10,9 +10,9 @@
 #include "hw/recorder/vcpu.h"
 #include "replay/digest-trace.h"
 
-static LogWriter *trace_log;    /* NULL: nobody wants one */
+static LogWriter *trace_log;    /* NULL: there is no trace */
 
-/* NULL and no error: none was given. */
+/* Return the point that @text says.  Return NULL without an error if @text is NULL. */
 static Point *parse_point(const char *text, unsigned n_vcpus, Error **errp)
 {
     g_autoptr(GError) error = NULL;

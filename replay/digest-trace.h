@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Digests of a replay, to be compared with those of another: logs of their own.  Main thread, all
- * vCPUs stopped.
+ * Traces: logs of digests of a replay, to be compared with those of another replay.  Main thread,
+ * all vCPUs stopped.
  */
 #ifndef REPLAY_DIGEST_TRACE_H
 #define REPLAY_DIGEST_TRACE_H
@@ -9,12 +9,12 @@
 #include "hw/recorder/vcpu.h"
 #include "replay/player.h"
 
-/* From now on, each of the vCPUs @v logs digests. */
+/* Make each vCPU of @v log digests as @trace says.  Return false and set @errp on failure. */
 bool digest_trace_start(const PlayerTrace *trace, RecorderVcpu *v[], unsigned n_vcpus,
                         Error **errp);
-/* After the last vCPU, if there was one. */
+/* Complete the trace, if there is one.  No vCPU logs to it any more. */
 void digest_trace_end(void);
-/* As if its process had died, if it was not ended. */
+/* Abandon the trace, if there is one: its logs are cut off, as if the process had died. */
 void digest_trace_drop(void);
 
 #endif

@@ -2,36 +2,39 @@
 /*
  * See paranoid.h.  `reprise replay --paranoid`.
  *
- * The invariant, of each vCPU at each boundary, when all events at its position are applied:
+ * The invariant that is checked, for each vCPU at a boundary, after all events at its position are
+ * applied:
  *
- *   - a translation in its TLB (all mmu indices, victims too) leads to the physical page, with the
- *     attributes, that a walk finds now, and allows no more than that walk.  It may allow less:
- *     then the access walks.  Its access flag is set in memory, and so is its dirty state if it can
- *     be written, or the access should have walked to set them (FEAT_HAFDBS);
- *   - a store to a page from which the vCPU has walked takes the slow path, or what was
- *     made from the page would not be dropped;
- *   - a block in its jump cache, which is found without a walk, lies in the physical pages that a
- *     walk finds now, and their bytes are those that it was made from.
+ *   - A translation in the vCPU's TLB (all mmu indices, victim TLB included) has the physical page
+ *     and the attributes that a page walk finds now, and permits no access that the walk does not.
+ *     It may permit less: then the access walks.  The access flag is set in memory, and for a
+ *     writable translation the dirty state, too; otherwise an access could skip the walk that must
+ *     set them (FEAT_HAFDBS).
+ *   - A store to a page from which the vCPU has read page tables takes the slow path.  Otherwise
+ *     the store would not drop the translations that were made from the page.
+ *   - A TB in the vCPU's jump cache, which is found without a walk, lies in the physical pages that
+ *     a walk finds now, and was made from the bytes that are there now.
  *
- * One kind of translation may lie: what user mode may use is of the tables with which user
- * mode was last used, not of TTBR0 (see recorder_table_base()).  It is compared with those.
+ * Exception: translations for user mode belong to the tables with which user mode ran last, which
+ * need not be those of TTBR0 (see recorder_table_base()).  They are compared with those tables.
  *
- * A check must not change what is replayed.  The walk is a debugger's: it sets no flag, fills no
- * TLB, and is not noted as one of the vCPU's (recorder_walk()).  Nothing is logged, and no step
- * of another vCPU is waited for.
+ * A check does not change what is replayed.  The walk is a debugger's: it sets no flag, fills no
+ * TLB, and is not recorded as one of the vCPU's (recorder_walk()).  Nothing is logged.  The check
+ * waits for no step of another vCPU.
  *
- * Other vCPUs run meanwhile.  Translations: a word from which this vCPU has one is not changed
- * while it has it.  The recorded writer came after the boundary at which this vCPU dropped the
- * translation, so in replay it waits until this vCPU has published that position, and that is
- * the position of a DROP, or of a step that drops the translation itself.  A vCPU that waits for
- * an arc has published its position before the DROPs there are applied; so there is no check
- * before they are.  By induction from the table base on, a fresh walk for a translation reads the
- * words that it was made from, and they stand still.  If one does change, that is the
- * difference to be found.
+ * Other vCPUs run meanwhile.  Why they do not disturb a check:
  *
- * Code: this vCPU keeps blocks that it no longer uses until the writer invalidates them.  A
- * vCPU does so before its store, DMA after its write.  So a block whose bytes differ is
- * looked at again for a while: it may be about to become invalid.
+ * Translations.  A table word does not change while this vCPU has a translation that was made from
+ * it.  The recorded writer came after the boundary at which this vCPU dropped the translation.  So
+ * in replay the writer waits until this vCPU has published that position.  It is the position of a
+ * DROP, or of a step that drops the translation itself.  A vCPU that waits for an arc publishes its
+ * position before it applies the DROPs there; therefore no check is made before they are applied.
+ * By induction from the table base, a fresh walk reads the words that the translation was made
+ * from, and they do not change during the walk.  A word that does change is an error to be found.
+ *
+ * Code.  A TB that this vCPU no longer uses may stay in its jump cache until the writer of the code
+ * invalidates the TB.  A vCPU does so before its store, DMA after its write.  So a TB whose bytes
+ * differ may be about to become invalid, and the check waits a while for that.
  */
 #include "qemu/osdep.h"
 #include "accel/tcg/tb-jmp-cache.h"
@@ -55,13 +58,13 @@
 #define PAGE 4096u
 #define PAGE_OF(address) ((address) & -(uint64_t)PAGE)
 
-/* A block whose bytes differ is given so long to become invalid. */
+/* How long a check waits for a TB whose bytes differ to become invalid. */
 #define PATIENCE_MS 1000
 
-/* For tests: makes the replay wrong in one way, so that a check must fail. */
+/* For tests: an environment variable that injects a fault, so that a check must fail. */
 #define FAULT_VARIABLE "REPRISE_PARANOID_FAULT"
 
-/* The guest's bytes when a block was made of them. */
+/* The guest's bytes that a TB was made from. */
 typedef struct CodeCopy {
     unsigned size;
     uint8_t bytes[];
@@ -71,8 +74,8 @@ bool recorder_paranoid;
 
 static struct {
     uint64_t interval;
-    uint64_t ram_address;       /* where main memory is, guest-physical */
-    const char *fault;          /* FAULT_VARIABLE, or NULL */
+    uint64_t ram_address;       /* of main memory, guest-physical */
+    const char *fault;          /* the value of FAULT_VARIABLE, or NULL */
     QemuMutex lock;             /* of @copies */
     GHashTable *copies;         /* TranslationBlock -> CodeCopy */
     ParanoidCounts counts;      /* atomic */
@@ -80,7 +83,7 @@ static struct {
 
 /* --- translations -------------------------------------------------------------- */
 
-/* Return what the generated code may do with @entry: PAGE_READ, PAGE_WRITE, PAGE_EXEC. */
+/* Return the accesses that @entry permits: PAGE_READ, PAGE_WRITE, PAGE_EXEC. */
 static int allowed(const CPUTLBEntry *entry)
 {
     int prot = 0;
@@ -88,7 +91,7 @@ static int allowed(const CPUTLBEntry *entry)
     for (int access = MMU_DATA_LOAD; access <= MMU_INST_FETCH; access++) {
         uintptr_t address = qatomic_read(&entry->addr_idx[access]);
 
-        /* An empty one has this bit, too; and one with it is made anew for each access. */
+        /* An empty entry has this bit.  Another entry with this bit is refilled at each access. */
         if (!(address & TLB_INVALID_MASK)) {
             prot |= 1 << access;
         }
@@ -96,6 +99,7 @@ static int allowed(const CPUTLBEntry *entry)
     return prot;
 }
 
+/* Return the translation @full, which permits @prot, in words.  The caller frees the text. */
 static char *describe(const CPUTLBEntryFull *full, int prot)
 {
     return g_strdup_printf("physical page 0x%" PRIx64 " %c%c%c of 2^%u bytes, memory type 0x%x, "
@@ -108,7 +112,7 @@ static char *describe(const CPUTLBEntryFull *full, int prot)
                            full->tlb_fill_flags ? ", aligned only" : "");
 }
 
-/* Return true if @seen, which allows @prot, is what @fresh is, or allows less. */
+/* Return true if @seen, which permits @prot, equals @fresh, or permits less. */
 static bool is_same(const CPUTLBEntryFull *seen, int prot, const CPUTLBEntryFull *fresh)
 {
     return PAGE_OF(seen->phys_addr) == PAGE_OF(fresh->phys_addr) &&
@@ -123,7 +127,7 @@ static bool is_same(const CPUTLBEntryFull *seen, int prot, const CPUTLBEntryFull
            seen->extra.arm.guarded == fresh->extra.arm.guarded;
 }
 
-/* Return true if generated code finds the page where its physical address says. */
+/* Return true if @entry's host address is that of the physical page, where that is main memory. */
 static bool leads_there(const CPUTLBEntry *entry, const CPUTLBEntryFull *full, vaddr page)
 {
     uint64_t offset = PAGE_OF(full->phys_addr) - paranoid.ram_address;
@@ -132,7 +136,7 @@ static bool leads_there(const CPUTLBEntry *entry, const CPUTLBEntryFull *full, v
            (uint8_t *)(entry->addend + page) == recorder_ram.host + offset;
 }
 
-/* Return true if no store to a page of tables goes unseen. */
+/* Return true if stores through @entry take the slow path, or go to no page of tables. */
 static bool shows_stores(CPUState *cpu, const CPUTLBEntry *entry, const CPUTLBEntryFull *full)
 {
     uintptr_t address = qatomic_read(&entry->addr_write);
@@ -153,9 +157,9 @@ static void report_translation(CPUState *cpu, int mmu_idx, vaddr page, const cha
 }
 
 /*
- * Return what a walk finds instead of @full, in words, to be freed; NULL: the same.  Without an MMU
- * the memory type depends on what the walk was for, so it is the same if it is so for
- * one access that is allowed.
+ * Return what a walk finds instead of @full, in words, which the caller frees; NULL: the same.
+ * While the guest's MMU is off, the memory type depends on the kind of access.  So @full is correct
+ * if it equals the walk for one of the accesses that @prot permits.
  */
 static char *find_difference(CPUState *cpu, int mmu_idx, vaddr page,
                              const CPUTLBEntryFull *full, int prot)
@@ -181,7 +185,10 @@ static char *find_difference(CPUState *cpu, int mmu_idx, vaddr page,
     return difference;
 }
 
-/* Return true if it was compared, and false if it cannot be used, or may lie. */
+/*
+ * Compare a translation with memory, and report a divergence.  Return false if there is nothing to
+ * compare: @entry permits no access, or its tables are not known (recorder_may_be_stale()).
+ */
 static bool check_translation(CPUState *cpu, int mmu_idx, const CPUTLBEntry *entry,
                               const CPUTLBEntryFull *full)
 {
@@ -207,6 +214,7 @@ static bool check_translation(CPUState *cpu, int mmu_idx, const CPUTLBEntry *ent
     return true;
 }
 
+/* Compare all translations of @mmu_idx.  Return how many were compared. */
 static uint64_t check_tlb(CPUState *cpu, int mmu_idx)
 {
     CPUTLBDesc *desc = &cpu->neg.tlb.d[mmu_idx];
@@ -225,7 +233,7 @@ static uint64_t check_tlb(CPUState *cpu, int mmu_idx)
 
 /* --- blocks of code ------------------------------------------------------------ */
 
-/* Return where the byte @i of what @tb was made from lies; it is known to be in main memory. */
+/* Return where byte @i of the code of @tb lies in main memory; is_in_main_memory() holds. */
 static const uint8_t *byte_of_code(const TranslationBlock *tb, unsigned i)
 {
     unsigned in_first_page = PAGE - tb_page_addr0(tb) % PAGE;
@@ -242,9 +250,10 @@ static bool is_in_main_memory(const TranslationBlock *tb)
 }
 
 /*
- * Before any vCPU can find the block.  Its pages are locked, and bytes are what the translator
- * has read, since a vCPU may rely on code only while nobody changes it.  A block that was given
- * up may have had the same place.
+ * Copy the bytes that @tb was made from.  Called by the vCPU thread that made @tb, with its pages
+ * locked, before any vCPU can find @tb.  The bytes are still those that the translator has read: no
+ * stream changes code while a vCPU may run it.  An old copy is replaced: an earlier TB, which was
+ * discarded, may have had the same address.
  */
 void recorder_block_made_slow(const TranslationBlock *tb)
 {
@@ -262,7 +271,10 @@ void recorder_block_made_slow(const TranslationBlock *tb)
     g_hash_table_replace(paranoid.copies, (gpointer)tb, copy);
 }
 
-/* It stays as long as its block, and there is no new block in its place while this vCPU runs. */
+/*
+ * Return the copy of @tb's bytes, or NULL.  The copy stays valid while this vCPU runs: the address
+ * of a TB in a jump cache is reused only after tb_flush(), which stops all vCPUs.
+ */
 static CodeCopy *find_copy(const TranslationBlock *tb)
 {
     QEMU_LOCK_GUARD(&paranoid.lock);
@@ -274,7 +286,7 @@ static bool is_valid(const TranslationBlock *tb)
     return !(tb_cflags(tb) & CF_INVALID);
 }
 
-/* Return true if a writer is just about to invalidate @tb. */
+/* Return true if a writer invalidates @tb within PATIENCE_MS. */
 static bool becomes_invalid(const TranslationBlock *tb)
 {
     for (unsigned ms = 0; is_valid(tb) && ms < PATIENCE_MS; ms++) {
@@ -283,6 +295,7 @@ static bool becomes_invalid(const TranslationBlock *tb)
     return !is_valid(tb);
 }
 
+/* Report a divergence if @tb, which stays valid, was made from other bytes than are there now. */
 static void check_bytes(CPUState *cpu, vaddr pc, const TranslationBlock *tb, const CodeCopy *copy)
 {
     for (unsigned i = 0; i < copy->size; i++) {
@@ -301,14 +314,15 @@ static void check_bytes(CPUState *cpu, vaddr pc, const TranslationBlock *tb, con
     }
 }
 
-/* Blocks of one page lie side by side in the cache, and are compared with one walk. */
+/* The last walk.  TBs of one page are neighbours in the jump cache, and share a walk. */
 typedef struct WalkedPage {
     vaddr page;
-    int mmu_idx;                /* -1: none yet */
+    int mmu_idx;                /* -1: no walk yet */
     const char *fault;          /* or NULL */
-    ram_addr_t address;
+    ram_addr_t address;         /* what the walk has found */
 } WalkedPage;
 
+/* Walk for an instruction fetch from @page, unless @walked is that walk already. */
 static void walk_code(CPUState *cpu, WalkedPage *walked, vaddr page, int mmu_idx)
 {
     CPUTLBEntryFull fresh;
@@ -323,7 +337,10 @@ static void walk_code(CPUState *cpu, WalkedPage *walked, vaddr page, int mmu_idx
                                           paranoid.ram_address;
 }
 
-/* @address: where the block's first or second page was, when it was made. */
+/*
+ * Report a divergence if @page, the first or second one of the TB at @pc, is no longer mapped to
+ * @address, as it was when the TB was made.
+ */
 static void check_mapping(CPUState *cpu, WalkedPage *walked, vaddr page, ram_addr_t address,
                           vaddr pc, int mmu_idx)
 {
@@ -342,13 +359,13 @@ static void check_mapping(CPUState *cpu, WalkedPage *walked, vaddr page, ram_add
                     paranoid.ram_address + (PAGE_OF(address) - recorder_ram.start));
 }
 
-/* Return true if it was compared. */
+/* Compare @tb with memory, and report a divergence.  Return false if it cannot be compared. */
 static bool check_block(CPUState *cpu, vaddr pc, const TranslationBlock *tb, WalkedPage *walked)
 {
     int mmu_idx = recorder_block_mmu_idx(tb);
     const CodeCopy *copy = find_copy(tb);
 
-    /* One that does not lie in main memory is used once. */
+    /* Only code in main memory is compared; other TBs have no copy. */
     if (!copy || !is_in_main_memory(tb) || recorder_may_be_stale(cpu, mmu_idx, pc)) {
         return false;
     }
@@ -360,6 +377,7 @@ static bool check_block(CPUState *cpu, vaddr pc, const TranslationBlock *tb, Wal
     return true;
 }
 
+/* Compare all TBs in @cpu's jump cache.  Return how many were compared. */
 static uint64_t check_blocks(CPUState *cpu)
 {
     CPUJumpCache *cache = cpu->tb_jmp_cache;
@@ -388,6 +406,7 @@ bool paranoid_ignores_drops(void)
     return unlikely(recorder_paranoid) && has_fault("drops");
 }
 
+/* Make all translations of @mmu_idx wrong. */
 static void spoil_translations(CPUState *cpu, int mmu_idx)
 {
     const CPUTLBDescFast *fast = &cpu->neg.tlb.f[mmu_idx];
@@ -397,6 +416,7 @@ static void spoil_translations(CPUState *cpu, int mmu_idx)
     }
 }
 
+/* Make the copy of one TB's bytes wrong. */
 static void spoil_a_block(CPUState *cpu)
 {
     for (unsigned i = 0; i < TB_JMP_CACHE_SIZE; i++) {
@@ -452,7 +472,7 @@ void paranoid_start(uint64_t interval)
     paranoid.copies = g_hash_table_new_full(NULL, NULL, NULL, g_free);
     paranoid.counts = (ParanoidCounts) { 0 };
     recorder_paranoid = true;
-    tb_flush(first_cpu);        /* blocks of an earlier replay have no copies */
+    tb_flush(first_cpu);        /* TBs of an earlier replay have no copies */
 }
 
 bool paranoid_end(ParanoidCounts *counts)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Checks, while a recording is replayed, that copies are coherent: that each translation in a
- * vCPU's TLB, and each block of code that it finds without a walk, is what a fresh walk of memory
- * gives.  For developers; it is slow, and changes nothing that the guest can see.
+ * Checks, while a recording is replayed, that copies of memory are coherent: each translation in a
+ * vCPU's TLB, and each TB that the vCPU finds without a page walk, must be what a fresh walk of
+ * memory gives.  For developers: checks are slow, and change nothing that the guest can see.
  */
 #ifndef REPLAY_PARANOID_H
 #define REPLAY_PARANOID_H
@@ -10,22 +10,25 @@
 #include "hw/core/cpu.h"
 #include "hw/recorder/recorder.h"
 
-/* What was compared, on all vCPUs. */
+/* How much was compared, of all vCPUs. */
 typedef struct ParanoidCounts {
-    uint64_t checks;
+    uint64_t checks;            /* calls that compared a vCPU's copies */
     uint64_t translations;
-    uint64_t blocks;
+    uint64_t blocks;            /* TBs */
 } ParanoidCounts;
 
 /*
- * Begin and end; main thread, all vCPUs stopped.  recorder_translations_start() comes before.
- * @interval: in steps of a vCPU; 1: at every boundary.
+ * Start checks, every @interval steps of a vCPU; 1: at every boundary.  Main thread, all vCPUs
+ * stopped, after recorder_translations_start().
  */
 void paranoid_start(uint64_t interval);
-/* Return false if there were no checks. */
+/* End checks and set *@counts.  Return false if none were started.  Threads as paranoid_start(). */
 bool paranoid_end(ParanoidCounts *counts);
 
-/* In the vCPU's thread, at a boundary, when all events at its position are applied. */
+/*
+ * Compare @cpu's copies with memory if a check is due, and report a divergence.  The vCPU thread,
+ * at a boundary, after all events at its position are applied.
+ */
 void paranoid_check_slow(CPUState *cpu);
 
 static inline void paranoid_check(CPUState *cpu)
@@ -35,7 +38,7 @@ static inline void paranoid_check(CPUState *cpu)
     }
 }
 
-/* Return true if a test wants stale translations: then a DROP is not applied. */
+/* Return true if a test wants stale translations.  Then the player does not apply DROPs. */
 bool paranoid_ignores_drops(void);
 
 #endif

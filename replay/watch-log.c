@@ -13,13 +13,14 @@
 #include "replay/watch-log.h"
 
 static struct {
-    FILE *file;                 /* NULL: nobody wants one */
+    FILE *file;                 /* NULL: there is no watch log */
     char *name;                 /* NULL: standard output */
-    QemuMutex lock;             /* of the file: vCPUs run in parallel */
-    uint64_t ram_address;
+    QemuMutex lock;             /* of @file: vCPUs run in parallel */
+    uint64_t ram_address;       /* of main memory, guest-physical */
     unsigned n_vcpus;
 } output;
 
+/* Write the line of @access.  An AccessFn: several threads may call it at a time. */
 static void write_line(const Access *access)
 {
     QEMU_LOCK_GUARD(&output.lock);
