@@ -13,16 +13,16 @@
 #include "replay/debugger/access-queries.h"
 #include "replay/debugger/debugger.h"
 
-/* How many steps are looked at, at first and at most at once. */
+/* How many steps are replayed at a time: at first, and at most. */
 #define NEAR 1000000u
 #define FAR (256 * NEAR)
-/* Of those around now, how many are enough, and how far away they may be. */
+/* access_query_who(): how many accesses it wants on each side of now, and from how far away. */
 #define ENOUGH 8
 #define AROUND (64 * NEAR)
 
 static struct {
     GMutex lock;
-    GArray *accesses;           /* of each stream ascending */
+    GArray *accesses;           /* of Access; those of one stream in order */
 } noted;
 
 bool access_query_find_memory(CPUState *cpu, uint64_t address, uint64_t size, bool physical,
@@ -52,7 +52,7 @@ bool access_query_find_memory(CPUState *cpu, uint64_t address, uint64_t size, bo
     return true;
 }
 
-/* In the threads of vCPUs. */
+/* Keep @access.  An AccessFn: any thread. */
 static void note(const Access *access)
 {
     g_mutex_lock(&noted.lock);
@@ -60,7 +60,7 @@ static void note(const Access *access)
     g_mutex_unlock(&noted.lock);
 }
 
-/* Of each stream, the last one alone. */
+/* Keep @access, and forget the stream's one before.  An AccessFn: any thread. */
 static void note_last(const Access *access)
 {
     g_mutex_lock(&noted.lock);
@@ -74,7 +74,10 @@ static void note_last(const Access *access)
     g_mutex_unlock(&noted.lock);
 }
 
-/* All accesses of steps from @low to @high are noted; it stands at @high then. */
+/*
+ * Replay from moment @low to @high, and call @fn for writes to the bytes, and for reads if @reads.
+ * The debugger is at @high then.  Return false and set @errp on failure.
+ */
 static bool look(uint64_t low, uint64_t high, uint64_t offset, uint64_t size, bool reads,
                  AccessFn *fn, Error **errp)
 {
@@ -89,7 +92,7 @@ static bool look(uint64_t low, uint64_t high, uint64_t offset, uint64_t size, bo
     return done;
 }
 
-/* Those of one stream are in the order in which they were made. */
+/* Return an array of Access for each stream, in the order in which the stream made them. */
 static GPtrArray *by_stream(unsigned n_streams)
 {
     GPtrArray *streams = g_ptr_array_new_with_free_func((GDestroyNotify)g_array_unref);
@@ -105,7 +108,7 @@ static GPtrArray *by_stream(unsigned n_streams)
     return streams;
 }
 
-/* When each was made; ascending.  They were noted since @low. */
+/* Return the noted accesses, all after @low, as SeenAccess in the order of all steps. */
 static GArray *put_in_order(uint64_t low)
 {
     unsigned n_streams = MACHINE(qdev_get_machine())->smp.cpus + 1;
@@ -137,7 +140,10 @@ static void begin(void)
     noted.accesses = g_array_new(false, false, sizeof(Access));
 }
 
-/* Back to where one was; an error that there is already is the one to be told. */
+/*
+ * Free what was noted and go back to moment @now.  Return true if this succeeds and @done.  If not
+ * @done, @errp is set already, and keeps that error.
+ */
 static bool end(uint64_t now, bool done, Error **errp)
 {
     g_clear_pointer(&noted.accesses, g_array_unref);
@@ -168,6 +174,7 @@ bool access_query_last_write(uint64_t offset, uint64_t size, SeenAccess *last, E
     return end(now, done, errp) && found;
 }
 
+/* Return how many accesses of @seen lie before @now. */
 static unsigned count_before(const GArray *seen, uint64_t now)
 {
     unsigned n = 0;
@@ -179,13 +186,14 @@ static unsigned count_before(const GArray *seen, uint64_t now)
 }
 
 /*
- * Who reads and has no copy needs one from the writer; who writes, all copies of others: the one that
- * used it last is told.
+ * Set @from of all accesses, as if each stream had a cache.  A read by a stream without a copy gets
+ * one from the last writer.  A write invalidates the copies of all other streams; of these, @from
+ * is the stream that used its copy last.
  */
 static void find_transfers(GArray *seen)
 {
     unsigned n_streams = MACHINE(qdev_get_machine())->smp.cpus + 1;
-    g_autofree unsigned *used = g_new0(unsigned, n_streams);    /* when it had a copy; 0: none */
+    g_autofree unsigned *used = g_new0(unsigned, n_streams);    /* last use + 1; 0: no copy */
     int writer = -1;
 
     for (unsigned i = 0; i < seen->len; i++) {

@@ -12,11 +12,11 @@
 #include "recording/position.h"
 #include "replay/debugger/breakpoint-hits.h"
 
-/* Each belongs to the thread of its vCPU while that runs. */
+/* Hits of a vCPU.  It belongs to the vCPU thread, or to the main thread while that is paused. */
 typedef struct VcpuHits {
     bool any;
     Hit hit;
-    Position ignored;           /* UINT64_MAX: none */
+    Position ignored;           /* hits there do not count; UINT64_MAX: all count */
 } VcpuHits;
 
 static HitsKept kept;
@@ -62,6 +62,7 @@ bool hits_possible(void)
     return false;
 }
 
+/* Keep @hit if it is wanted.  The vCPU thread. */
 static void note(CPUState *cpu, const Hit *hit)
 {
     VcpuHits *mine = kept == HITS_NONE ? NULL : &hits[cpu->cpu_index];
@@ -72,13 +73,20 @@ static void note(CPUState *cpu, const Hit *hit)
     }
 }
 
-/* Before the instruction is looked up, so it is not charged yet. */
+/*
+ * Note that @cpu has reached an instruction with a breakpoint.  The vCPU thread, before the TB is
+ * looked up: the instruction is not charged yet, so its position is the vCPU's.
+ */
 void recorder_pass_breakpoint(CPUState *cpu)
 {
     note(cpu, &(Hit) { .position = recorder_position(cpu) });
 }
 
-/* The position is known for sure if the instruction is the last of its block. */
+/*
+ * Note that the instruction at @retaddr meets the watchpoint at @address.  The vCPU thread.  The
+ * position is exact only in the last instruction of a TB.  Any other instruction is run again,
+ * alone in its TB; then this does not return.
+ */
 void recorder_pass_watchpoint(CPUState *cpu, vaddr address, uintptr_t retaddr)
 {
     if (kept == HITS_NONE) {

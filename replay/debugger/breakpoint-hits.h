@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Breakpoints and watchpoints of a debugger, while a recording is replayed: nobody stops there.
- * Each vCPU notes where it came by, in parallel; which of these is first or last in the order of all
- * steps is found out later.
+ * Hits of gdb's breakpoints and watchpoints while a recording is replayed.  A vCPU does not stop at
+ * a hit.  vCPUs run in parallel, and each notes the position of its first or last hit.  When they
+ * have stopped, the debugger finds the first or last hit in the order of all steps.
  */
 #ifndef DEBUGGER_BREAKPOINT_HITS_H
 #define DEBUGGER_BREAKPOINT_HITS_H
@@ -11,24 +11,27 @@
 #include "recording/position.h"
 
 typedef struct Hit {
-    Position position;          /* of the instruction */
+    Position position;          /* before the instruction */
     bool is_watchpoint;
-    vaddr address;              /* of the watchpoint */
+    vaddr address;              /* where the watchpoint begins */
 } Hit;
 
+/* Which hit of each vCPU is kept. */
 typedef enum HitsKept {
     HITS_NONE,
     HITS_FIRST,
     HITS_LAST,
 } HitsKept;
 
-/* Main thread, vCPUs paused.  From now on; what was noted before is forgotten. */
+/* All functions below: main thread, all vCPUs paused. */
+
+/* Keep the hits that @which says from now on, and forget earlier ones. */
 void hits_keep(HitsKept which, unsigned n_vcpus);
-/* But not at this step. */
+/* Do not keep hits of @vcpu at @position, until hits_keep(). */
 void hits_ignore(unsigned vcpu, Position position);
-/* What was noted of a vCPU; NULL: nothing. */
+/* Return the hit that was kept of @vcpu, or NULL.  It is valid until hits_keep(). */
 const Hit *hits_of(unsigned vcpu);
-/* Is there anything to be hit? */
+/* Return true if gdb has set a breakpoint or a watchpoint. */
 bool hits_possible(void);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What QEMU's gdbstub asks of a debugger of recordings (exec/gdbstub.h).
+ * The functions that QEMU's gdbstub calls while a recording is debugged (exec/gdbstub.h).  Main
+ * thread, BQL held.
  */
 #include "qemu/osdep.h"
 #include "chardev/char-socket.h"
@@ -15,9 +16,16 @@
 #include "base/page-history.h"
 #include "replay/debugger/debugger.h"
 
-/* gdb has asked if it is alive, which may be to list it; then its user looks at the other still. */
+/*
+ * The vCPU of gdb's last T packet ("is this thread alive?"), and the vCPU that the user looked at
+ * before.  gdb sends T when its user selects a thread, but also to list threads.  In a list
+ * qThreadExtraInfo follows for the same thread; then the user still looks at the vCPU before.
+ */
 static CPUState *asked_for, *looked_at_before;
-/* Backwards, only this one goes; NULL: all do, and a step is one of who is looked at. */
+/*
+ * The vCPU that moves backwards alone, set by gdb's Hc packet.  NULL: all vCPUs do, and a step back
+ * is one of the vCPU that the user looks at.
+ */
 static CPUState *alone_back;
 
 bool gdb_travels(void)
@@ -69,6 +77,7 @@ bool gdb_travel(CPUState *cpu, char how)
     return true;
 }
 
+/* Return true if @address, guest-physical, is RAM or ROM. */
 static bool is_memory(hwaddr address)
 {
     hwaddr offset, size = 1;
@@ -80,6 +89,10 @@ static bool is_memory(hwaddr address)
     return memory_region_is_ram(mr) || memory_region_is_romd(mr);
 }
 
+/*
+ * Return false if some of the bytes are of a device: a replay has no devices.  Unmapped bytes do
+ * not matter here, since gdbstub's own access to them fails.
+ */
 bool gdb_travel_sees(CPUState *cpu, uint64_t address, int n, bool physical)
 {
     const vaddr page = -(vaddr)PAGE_HISTORY_PAGE;
@@ -102,9 +115,12 @@ void gdb_travel_history(GString *reply)
     }
 }
 
-/* --- another debugger --------------------------------------------------------------------- */
+/* --- a second gdb -------------------------------------------------------------------------- */
 
-/* Whatever it asks for.  gdb shows what the first answer says, and leaves at the second. */
+/*
+ * Answer each packet of a second gdb with the same error.  gdb shows the first answer to its user
+ * and disconnects at the second.  Return false to remove this watch of the channel.
+ */
 static gboolean refuse(QIOChannel *another, GIOCondition condition, gpointer opaque)
 {
     static const char why[] = "E.this recording is being debugged already: one gdb at a time";
@@ -123,13 +139,17 @@ static gboolean refuse(QIOChannel *another, GIOCondition condition, gpointer opa
     return n > 0 && qio_channel_write(another, answer, strlen(answer), NULL) > 0;
 }
 
+/* Refuse a new connection. */
 static void meet_another(QIONetListener *listener, QIOChannelSocket *another, gpointer opaque)
 {
     qio_channel_set_blocking(QIO_CHANNEL(another), false, NULL);
     qio_channel_add_watch(QIO_CHANNEL(another), G_IO_IN | G_IO_HUP, refuse, NULL, NULL);
 }
 
-/* QEMU would let them wait, without a word; it listens again itself when this one has gone. */
+/*
+ * Refuse further connections while a gdb is attached: QEMU would leave them without an answer.
+ * When this gdb disconnects, QEMU itself sets the listener back.
+ */
 void gdb_travel_attached(Chardev *chr)
 {
     SocketChardev *socket = (SocketChardev *)object_dynamic_cast(OBJECT(chr), TYPE_CHARDEV_SOCKET);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What the files of the debugger share.
+ * Internal to the debugger.  Main thread, BQL held, unless a field says otherwise.
  */
 #ifndef DEBUGGER_INTERNAL_H
 #define DEBUGGER_INTERNAL_H
@@ -12,71 +12,78 @@
 #include "replay/debugger/debugger.h"
 #include "replay/debugger/breakpoint-hits.h"
 
+/* The kind of a move (debugger.c). */
 typedef enum Going {
-    STILL,
-    TO,
-    FORWARD,
-    BACKWARD,
+    STILL,                      /* no move is under way */
+    TO,                         /* a moment */
+    FORWARD,                    /* to the first hit, or the target */
+    BACKWARD,                   /* to the last hit, or the target */
 } Going;
 
+/* Why a move ends at its target. */
 typedef enum StopReason {
-    STOP_THERE,                 /* where it was to go */
-    STOP_STEPPED,
-    STOP_HIT,
-    STOP_BEGIN,                 /* of the recording: it cannot go further */
-    STOP_END,
+    STOP_THERE,                 /* the caller gave the moment */
+    STOP_STEPPED,               /* the step is made */
+    STOP_HIT,                   /* of a breakpoint or watchpoint */
+    STOP_BEGIN,                 /* the recording begins there */
+    STOP_END,                   /* the recording ends there */
 } StopReason;
 
+/* The move that is under way, or planned. */
 typedef struct Plan {
     Going going;
-    uint64_t target;            /* where it ends if nothing is hit */
-    StopReason reason;          /* and why */
-    Hit hit;                    /* if that is one */
-    CPUState *cpu;              /* whose step, whose hit */
+    uint64_t target;            /* the moment at which the move ends if there is no hit before */
+    StopReason reason;          /* of the stop at @target */
+    Hit hit;                    /* STOP_HIT: which */
+    CPUState *cpu;              /* the vCPU that steps, or has the hit */
     bool backwards;
-    bool is_silent;             /* the step is no instruction: one more */
-    Position from;              /* where the stepped vCPU came from */
-    uint64_t window;            /* FORWARD: how long the next one is */
-    TotalOrder *scanned;        /* where hits are noted since; BACKWARD: until @high */
-    uint64_t high;
-    uint64_t safe;              /* nothing is hit between here and where it began */
-    bool on_foot;               /* all of the way is replayed, though there are snapshots ahead */
+    bool is_silent;             /* the step changes nothing visible: make another */
+    Position from;              /* of @cpu before the step */
+    uint64_t window;            /* FORWARD: the length of the next leg */
+    TotalOrder *scanned;        /* the moment since which hits are noted */
+    uint64_t high;              /* BACKWARD: the moment up to which they are */
+    uint64_t safe;              /* no hit lies between this moment and the start of the move */
+    bool on_foot;               /* replay all steps, do not jump to snapshots ahead */
 } Plan;
 
 typedef struct Debugger {
     char *directory;            /* NULL: not active */
     Manifest *manifest;
-    unsigned checkpoint;        /* of the first snapshot */
-    uint64_t snapshot_bytes;    /* that all of them may take */
-    TotalOrder *order;          /* where it stands, or where the leg leads */
-    uint64_t now;
-    uint64_t first, last;       /* moments */
+    unsigned checkpoint;        /* at which replay was started: the first snapshot */
+    uint64_t snapshot_bytes;    /* budget of all snapshots */
+    TotalOrder *order;          /* at @now; during a leg, where the leg ends */
+    uint64_t now;               /* the current moment; during a leg, where the leg began */
+    uint64_t first, last;       /* moments of the recording */
     Plan plan;
-    struct {                    /* the last hit that was shown: it is not hit again at once */
-        CPUState *cpu;
-        uint64_t moment;
+    struct {                    /* where the last move ended */
+        CPUState *cpu;          /* or NULL */
+        uint64_t moment;        /* of the hit, which is ignored next time; UINT64_MAX: no hit */
     } shown;
-    CPUState *alone;            /* only this one goes on, as gdb sees it; NULL: all do */
-    CPUState *looked_at;        /* by people, as far as one can tell; NULL: the last shown */
-    bool waits;                 /* the main thread does, for the leg to end */
-    struct {                    /* wants to know that this takes long */
+    CPUState *alone;            /* hits of other vCPUs are ignored; NULL: none are */
+    CPUState *looked_at;        /* by the debugger user, as far as known; NULL: shown.cpu */
+    bool waits;                 /* the main thread waits in go_and_wait() */
+    struct {                    /* called while the main thread waits */
         DebuggerWaitFn *fn;     /* or NULL */
         void *opaque;
-        int64_t told_us;
+        int64_t told_us;        /* when @fn was called last */
     } waiter;
-    bool arrived;               /* atomic */
-    QemuSemaphore event;        /* that it has */
-    QEMUBH *bh;                 /* the same */
-    const char *history;        /* for gdb: which end of it was met; NULL: none */
+    bool arrived;               /* the leg has ended; atomic, set by any thread */
+    QemuSemaphore event;        /* posted then, for wait_for_leg() */
+    QEMUBH *bh;                 /* scheduled then, for the main loop */
+    const char *history;        /* as debugger_end_met() */
 } Debugger;
 
 /* There is one machine, so there is one debugger. */
 extern Debugger debugger;
 
-/* debugger.c: A leg has ended: begin the next, or stop.  Main thread. */
+/* debugger.c: if a leg has ended, begin the next, or end the move. */
 void debugger_continue_way(void);
+/* The same, as a bottom half; does nothing while go_and_wait() waits. */
 void debugger_leg_ended(void *opaque);
-/* The replay begins anew, at a checkpoint of the recording. */
+/*
+ * Restart the replay at a checkpoint of the recording, which drops all snapshots and makes a new
+ * first one.  Return false and set @errp on failure.  All vCPUs are paused.
+ */
 bool debugger_begin_at(unsigned checkpoint, Error **errp);
 
 #endif

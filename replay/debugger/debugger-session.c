@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A debugger's recording: opened, closed, asked where it is, and told where to go.
+ * The debugger's recording: opens and closes it, parses moments, and waits for moves to end.
+ * Main thread, BQL held.
  */
 #include "qemu/osdep.h"
 #include "hw/core/cpu.h"
@@ -15,7 +16,7 @@
 #include "replay/debugger/snapshots.h"
 #include "replay/player.h"
 
-/* How often those who wait are told that it takes long. */
+/* How often DebuggerWaitFn is called while the main thread waits. */
 #define WAIT_MS 1000
 
 bool debugger_active(void)
@@ -55,6 +56,7 @@ void debugger_query(RecorderInfo *info)
 
 /* --- moments, in words ------------------------------------------------------------------ */
 
+/* Set *@moment to that of checkpoint @number.  Return false and set @errp if there is none. */
 static bool find_checkpoint(const char *number, uint64_t *moment, Error **errp)
 {
     g_autoptr(GError) error = NULL;
@@ -74,6 +76,7 @@ static bool find_checkpoint(const char *number, uint64_t *moment, Error **errp)
     return true;
 }
 
+/* Set *@moment to what @at says, as for debugger_goto().  Return false and set @errp on failure. */
 static bool parse_moment(const char *at, uint64_t *moment, Error **errp)
 {
     const char *number;
@@ -99,7 +102,10 @@ static bool parse_moment(const char *at, uint64_t *moment, Error **errp)
 
 /* --- the interface ------------------------------------------------------------------- */
 
-/* Legs that ended while nobody waited have left something, which does no harm. */
+/*
+ * Wait, without the BQL, until a leg ends or WAIT_MS have passed.  It may return early: legs that
+ * ended while the main thread was not here have posted the semaphore, too.  The caller loops.
+ */
 static void wait_for_leg(void)
 {
     int64_t now;
@@ -121,7 +127,7 @@ void debugger_tell_waiter(DebuggerWaitFn *fn, void *opaque)
     debugger.waiter.told_us = g_get_monotonic_time();
 }
 
-/* Returns when it is there. */
+/* Move to @moment and return when the move has ended.  Return false and set @errp on failure. */
 static bool go_and_wait(uint64_t moment, bool on_foot, Error **errp)
 {
     if (debugger_busy()) {
@@ -202,7 +208,7 @@ static void close_debugger(void)
     g_clear_pointer(&debugger.directory, g_free);
 }
 
-/* Its first and its last moment. */
+/* Set the first and the last moment of the recording.  Return false and set @errp on failure. */
 static bool find_bounds(Error **errp)
 {
     g_autoptr(GError) error = NULL;

@@ -1,16 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * See debugger.h.  All ways are made of legs: the vCPUs run in parallel up to the vector of a
- * moment, and all stand still there.  Then the next leg is chosen, or the way has ended.
+ * See debugger.h.  A move ("way" in identifiers) consists of legs.  In a leg all vCPUs run in
+ * parallel up to a moment's vector of positions, and stop there.  Then the main thread begins the
+ * next leg, or ends the move.  There are three kinds of moves:
  *
- *   TO        a moment.  The last legs get shorter and shorter, and there is a snapshot after
- *             each: to go back from there will take little.
- *   FORWARD   a window at a time, in which hits are noted.  If there are any, TO the first.
- *   BACKWARD  from the snapshot before to where one was, noting hits; if there are any, TO the
- *             last, else from the snapshot before that one.
+ *   TO        Go to a moment.  The last legs get shorter and shorter, with a snapshot after each,
+ *             so that going back a little from there is cheap.
+ *   FORWARD   Run a window at a time and note hits of breakpoints and watchpoints.  If there are
+ *             hits, go TO the first.
+ *   BACKWARD  Go to the previous snapshot, and run from there to where the debugger was, noting
+ *             hits.  If there are hits, go TO the last.  Else do the same from the snapshot before.
  *
- * The machine runs meanwhile, for QEMU and for those who ask.  If somebody stops it, the way ends
- * at the last place of which it is known that nothing was hit before it.
+ * From the start of a move to its end QEMU's run state is "running".  If the machine is stopped
+ * meanwhile, the move ends at plan.safe: a moment between which and the start of the move there is
+ * no hit.  So a user who continues from there in the same direction misses none.
+ *
+ * Main thread with the BQL held, all vCPUs paused, unless a comment says otherwise.
  */
 #include "qemu/osdep.h"
 #include "exec/breakpoint.h"
@@ -33,19 +38,20 @@
 /* Steps of all vCPUs together. */
 #define SHORT_LEG 1000000u
 #define LONG_LEG (256 * SHORT_LEG)
-/* TO: how much longer a leg is than the one after it. */
+/* TO: by how much each of the last legs divides the distance that is left. */
 #define LEG_FACTOR 4
-/* FORWARD: often the next hit is near; each window is twice as long as the one before it. */
+/* FORWARD: the first window.  The next hit is often near, so windows start small, and double. */
 #define FIRST_WINDOW (SHORT_LEG / 16)
-/* As far as gdb 13 looks for the end of a sequence of exclusives, in instructions. */
+/* How many instructions gdb 13 searches for the end of a load-exclusive sequence. */
 #define EXCLUSIVES 16
-/* How far one can go without another snapshot. */
+/* How far from the last snapshot the debugger must be to take another, in steps. */
 #define SNAPSHOT_DISTANCE (SHORT_LEG / 4)
 
 Debugger debugger;
 
 /* --- legs -------------------------------------------------------------------------- */
 
+/* Set the current moment to that of @order, and take @order over. */
 static void stand_at(TotalOrder *order)
 {
     total_order_free(debugger.order);
@@ -53,18 +59,20 @@ static void stand_at(TotalOrder *order)
     debugger.now = total_order_moment(order);
 }
 
+/* Restore @snapshot. */
 static void go_to_snapshot(const Snapshot *snapshot)
 {
     snapshots_go(snapshot);
     stand_at(total_order_copy(snapshot_order(snapshot)));
 }
 
-/* Not after now. */
+/* Return the moment of the last snapshot that is not after now. */
 static uint64_t last_snapshot(void)
 {
     return snapshot_moment(snapshots_at(debugger.now));
 }
 
+/* Take a snapshot now if the last one is @distance steps or more before. */
 static void keep_snapshot(uint64_t distance)
 {
     if (debugger.now - last_snapshot() >= distance) {
@@ -72,14 +80,14 @@ static void keep_snapshot(uint64_t distance)
     }
 }
 
-/* If somebody stops it, it goes to @moment, of which there is a snapshot. */
+/* Set where the move ends if it is interrupted: @moment, whose snapshot is kept. */
 static void be_safe_at(uint64_t moment)
 {
     debugger.plan.safe = moment;
     snapshots_hold(moment);
 }
 
-/* When the vCPUs run next, they run to @moment. */
+/* Prepare a leg to @moment, which is not before now.  It begins when the vCPUs are resumed. */
 static void begin_leg(uint64_t moment)
 {
     unsigned n = debugger.manifest->n_vcpus;
@@ -87,7 +95,7 @@ static void begin_leg(uint64_t moment)
     g_autoptr(GError) error = NULL;
 
     if (!total_order_follow(debugger.order, moment, &error) && error) {
-        /* The logs were sound when they were opened. */
+        /* Unexpected: the logs were verified when the recording was opened. */
         error_report("%s", error->message);
     }
     for (unsigned i = 0; i <= n; i++) {
@@ -97,7 +105,7 @@ static void begin_leg(uint64_t moment)
     player_go_on(cut);
 }
 
-/* Any thread. */
+/* Tell the main thread that the leg has ended (PlayerOptions.arrived).  Any thread. */
 static void arrived(void)
 {
     qatomic_set(&debugger.arrived, true);
@@ -130,7 +138,10 @@ bool debugger_begin_at(unsigned checkpoint, Error **errp)
     return true;
 }
 
-/* Back to the one before @moment; there is no other way, so one can only say why it fails. */
+/*
+ * Restart the replay at the last checkpoint that is not after @moment.  There is no other way to
+ * get there, so a failure is only reported.
+ */
 static void begin_before(uint64_t moment)
 {
     Error *failure = NULL;
@@ -141,7 +152,10 @@ static void begin_before(uint64_t moment)
     }
 }
 
-/* What lies before the first snapshot needs an earlier checkpoint. */
+/*
+ * Return the last snapshot that is not after @moment.  If there is none, restart the replay at an
+ * earlier checkpoint, which drops all other snapshots.  Return NULL if the restart fails.
+ */
 static const Snapshot *snapshot_for(uint64_t moment)
 {
     if (!snapshots_at(moment)) {
@@ -153,8 +167,12 @@ static const Snapshot *snapshot_for(uint64_t moment)
 /* --- hits -------------------------------------------------------------------------- */
 
 /*
- * When one is noticed.  A breakpoint, before the instruction.  A watchpoint too, going forwards: gdb
- * makes the step and looks what has changed.  It does the same backwards, so then it is after it.
+ * Set *@moment to where @hit of @vcpu stops the debugger.  Return false if the order of all steps
+ * does not have it.
+ *
+ * A breakpoint stops before its instruction.  So does a watchpoint on a move forwards: then gdb
+ * makes the step itself and compares the value.  Backwards gdb also makes the step itself, so the
+ * watchpoint stops after its instruction.
  */
 static bool moment_of(unsigned vcpu, const Hit *hit, bool backwards, uint64_t *moment)
 {
@@ -167,7 +185,10 @@ static bool moment_of(unsigned vcpu, const Hit *hit, bool backwards, uint64_t *m
     return true;
 }
 
-/* The first, or the last if it goes backwards, if there is any before the target. */
+/*
+ * Make the first noted hit, or backwards the last, the target of the move.  Return false if there
+ * is no hit on the way to the present target.
+ */
 static bool choose_hit(void)
 {
     Plan *plan = &debugger.plan;
@@ -185,7 +206,7 @@ static bool choose_hit(void)
         }
         if (plan->backwards ? moment >= best : moment <= best) {
             if (moment == best && !any && plan->reason == STOP_STEPPED) {
-                continue;       /* it is there by itself */
+                continue;       /* the step ends there anyway */
             }
             best = moment;
             any = true;
@@ -200,6 +221,7 @@ static bool choose_hit(void)
     return any;
 }
 
+/* Note hits from now on. */
 static void note_hits(HitsKept which)
 {
     Plan *plan = &debugger.plan;
@@ -211,6 +233,7 @@ static void note_hits(HitsKept which)
 
 /* --- the next leg ------------------------------------------------------------------- */
 
+/* Make the move one TO @moment.  Use a snapshot if @moment lies back, or if that is shorter. */
 static void go_to(uint64_t moment)
 {
     Plan *plan = &debugger.plan;
@@ -225,7 +248,10 @@ static void go_to(uint64_t moment)
     }
 }
 
-/* The next stop on the way to a moment. */
+/*
+ * Return where the next leg to @target ends.  The last legs end SHORT_LEG times a power of
+ * LEG_FACTOR before @target, the last but one SHORT_LEG before it.
+ */
 static uint64_t next_stop(uint64_t target)
 {
     uint64_t left = target - debugger.now, rest = 0;
@@ -236,7 +262,7 @@ static uint64_t next_stop(uint64_t target)
     return debugger.now + MIN(left - rest, LONG_LEG);
 }
 
-/* The next part of the past to be looked at ends where the last one began. */
+/* BACKWARD: go to the last snapshot before @high, and note hits from there to @high. */
 static void scan_before(uint64_t high)
 {
     debugger.plan.high = high;
@@ -244,7 +270,7 @@ static void scan_before(uint64_t high)
     note_hits(HITS_LAST);
 }
 
-/* False: it has come to where it was to go. */
+/* Prepare the next leg.  Return false if the move has reached its target. */
 static bool next_leg(void)
 {
     Plan *plan = &debugger.plan;
@@ -291,13 +317,16 @@ static bool next_leg(void)
 
 /* --- steps -------------------------------------------------------------------------- */
 
-/* Nothing that somebody sees of it has changed after such a step. */
+/* Return true if a step of this kind changes nothing that the debugger user can see. */
 static bool is_silent(LogEventKind step)
 {
     return step == LOG_EVENT_WAKE || step == LOG_EVENT_STEP || step == LOG_EVENT_ACCESS_FLAG;
 }
 
-/* Some place before the vCPU makes its step after @position; nothing moves for it. */
+/*
+ * Return the order of all steps at some moment at which @vcpu has made at most @position steps, or
+ * NULL if there is none.  The caller frees it.  The machine does not move.
+ */
 static TotalOrder *order_before(unsigned vcpu, Position position)
 {
     const Snapshot *snapshot = snapshots_of(vcpu, position);
@@ -316,7 +345,7 @@ static TotalOrder *order_before(unsigned vcpu, Position position)
     return NULL;
 }
 
-/* When the vCPU makes its step after @position, which lies before now. */
+/* Set *@moment to that before step @position of @vcpu, in the past.  Return false if not found. */
 static bool find_step(unsigned vcpu, Position position, uint64_t *moment)
 {
     g_autoptr(TotalOrder) order = order_before(vcpu, position);
@@ -324,6 +353,7 @@ static bool find_step(unsigned vcpu, Position position, uint64_t *moment)
     return order && total_order_find(order, vcpu, position, moment, NULL);
 }
 
+/* Plan a move back to before step @position of the stepped vCPU, or to the first moment. */
 static void plan_back_to(Position position)
 {
     Plan *plan = &debugger.plan;
@@ -336,6 +366,7 @@ static void plan_back_to(Position position)
     }
 }
 
+/* Plan one step of plan.cpu. */
 static void plan_next_step(void)
 {
     Plan *plan = &debugger.plan;
@@ -364,16 +395,20 @@ void debugger_plan_step(CPUState *cpu, bool backwards)
     plan_next_step();
 }
 
-/* One of several goes on, and no other may stop it: mostly, gdb steps over a breakpoint that way. */
+/* Return true if hits of other vCPUs are ignored, mostly since gdb steps over a breakpoint. */
 static bool goes_alone(void)
 {
     return debugger.alone && debugger.manifest->n_vcpus > 1;
 }
 
 /*
- * From a load-exclusive gdb lets its thread go on to a breakpoint behind the store.  It takes
- * load-acquires for those, too, and then the thread may never come there, but to the end of the
- * recording, and past every hit of others.  So it stops when it has made as many steps.
+ * Plan how gdb steps a thread over a sequence from load-exclusive to store-exclusive.  Return false
+ * if this is no such case: gdb has no breakpoint close behind, or the recording ends before.
+ *
+ * gdb sets a breakpoint behind the store-exclusive and continues this thread alone.  gdb takes a
+ * load-acquire for a load-exclusive, too.  Then the thread may never reach the breakpoint, and the
+ * move would go to the end of the recording, past all hits of other vCPUs.  So the move ends after
+ * EXCLUSIVES steps at most.
  */
 static bool plan_exclusives(void)
 {
@@ -412,7 +447,10 @@ void debugger_plan_continue(bool backwards)
     plan->target = backwards ? debugger.first : debugger.last;
 }
 
-/* It is where the step was to lead: is that all? */
+/*
+ * Called when the move has reached its target.  If it was a step that has to go further, plan that
+ * and return true.
+ */
 static bool step_again(void)
 {
     Plan *plan = &debugger.plan;
@@ -424,7 +462,7 @@ static bool step_again(void)
         Position position = recorder_position(plan->cpu);
         Position behind = total_order_reached(debugger.order, plan->cpu->cpu_index);
 
-        /* It could not stop before the exception; or nothing was to be seen. */
+        /* The vCPU could not stop before the exception, or the step changed nothing visible. */
         if (position >= plan->from || is_silent(player_next_step(plan->cpu))) {
             plan_back_to(behind - 1);
             return true;
@@ -436,9 +474,12 @@ static bool step_again(void)
     return false;
 }
 
-/* --- begin and end of a way ------------------------------------------------------------ */
+/* --- begin and end of a move ----------------------------------------------------------- */
 
-/* Long enough for somebody to change his mind; he must find himself where he was, or further. */
+/*
+ * Return true if the move may take long enough for the user to interrupt it.  Then there must be a
+ * snapshot of the starting moment, so that an interrupted move ends there or further on.
+ */
 static bool is_long(const Plan *plan)
 {
     uint64_t far = MAX(plan->target, debugger.now) - MIN(plan->target, debugger.now);
@@ -446,13 +487,13 @@ static bool is_long(const Plan *plan)
     return plan->going != TO && (plan->reason != STOP_STEPPED || far > SNAPSHOT_DISTANCE);
 }
 
-/* All vCPUs are paused, and run soon. */
+/* Begin the planned move: prepare its first leg.  The caller resumes the vCPUs. */
 static void begin_way(void)
 {
     Plan *plan = &debugger.plan;
     CPUState *cpu;
 
-    /* If nobody has asked for it: QEMU would take it for a stop that is due. */
+    /* A hit that gdb has not asked for: cpu_check_watchpoint() would take it for a pending stop. */
     CPU_FOREACH(cpu) {
         cpu->watchpoint_hit = NULL;
     }
@@ -477,7 +518,7 @@ static void begin_way(void)
     }
 }
 
-/* For gdb's answer to "why did it stop?". */
+/* Set cpu->watchpoint_hit if a watchpoint has ended the move: gdbstub puts it in the stop reply. */
 static void show_hit(void)
 {
     Plan *plan = &debugger.plan;
@@ -492,6 +533,7 @@ static void show_hit(void)
     }
 }
 
+/* End the move where it is. */
 static void end_way(void)
 {
     Plan *plan = &debugger.plan;
@@ -502,6 +544,7 @@ static void end_way(void)
     g_clear_pointer(&plan->scanned, total_order_free);
 }
 
+/* End the move at its target, stop the machine, and tell gdb why. */
 static void stop(void)
 {
     Plan *plan = &debugger.plan;
@@ -509,7 +552,7 @@ static void stop(void)
     debugger.history = plan->reason == STOP_BEGIN ? "begin" :
                        plan->reason == STOP_END ? "end" : NULL;
     if (goes_alone()) {
-        /* gdb 13 hangs if it meets an end while it steps over a breakpoint.  It will ask again. */
+        /* gdb 13 hangs if told of an end while it steps over a breakpoint.  It asks again later. */
         debugger.history = NULL;
     }
     if (plan->cpu) {
@@ -523,7 +566,7 @@ static void stop(void)
     vm_stop(plan->reason == STOP_THERE ? RUN_STATE_PAUSED : RUN_STATE_DEBUG);
 }
 
-/* Back to a place where it is known to have been right. */
+/* Abandon the move, which was interrupted or diverged, and go to plan.safe. */
 static void give_up(void)
 {
     uint64_t safe = debugger.plan.safe;
@@ -532,7 +575,7 @@ static void give_up(void)
     if (snapshot_moment(snapshots_at(safe)) != safe &&
         total_order_checkpoint(debugger.directory, debugger.manifest, safe) !=
         debugger.checkpoint) {
-        /* It was the first snapshot, which went when an earlier checkpoint was needed. */
+        /* @safe was a first snapshot.  A restart at an earlier checkpoint has dropped it. */
         begin_before(safe);
     }
     go_to_snapshot(snapshots_at(safe));
@@ -582,6 +625,7 @@ void debugger_leg_ended(void *opaque)
     }
 }
 
+/* Begin a move when the machine starts, and abandon it if the machine is stopped. */
 static void vm_state_changed(void *opaque, bool running, RunState state)
 {
     if (!debugger_active()) {
@@ -593,7 +637,7 @@ static void vm_state_changed(void *opaque, bool running, RunState state)
     if (running) {
         begin_way();
     } else if (debugger_busy()) {
-        give_up();              /* somebody else has stopped it */
+        give_up();              /* stop() has ended its move before; so this is the user */
     }
 }
 

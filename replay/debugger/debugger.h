@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A debugger's way through a recording, forwards and backwards.  Main thread, big lock held.
+ * The debugger: moves through a recording, forwards and backwards.
  *
- * It always stands at a moment of the one order of all steps (total-order.h), so a place is the same
- * on each visit.  It gets there as any replay does, in parallel.
+ * Between two moves the debugger is at a moment of the one order of all steps
+ * (recording/total-order.h).  So the machine is in the same state at each visit of a moment.
+ * During a move the vCPUs run in parallel, as in any replay.
  *
- * gdb comes to it by way of debugger-gdb.c.
+ * All functions: main thread, BQL held.  gdb uses them through debugger-gdb.c.
  */
 #ifndef DEBUGGER_H
 #define DEBUGGER_H
@@ -16,46 +17,57 @@
 #include "recording/total-order.h"
 
 /*
- * Replaces what the machine is and does, which must be paused.  @at as for debugger_goto(); snapshots
- * take as many bytes, at most.
+ * Load the recording in @directory into this machine, which must be paused, and go to @at (as
+ * debugger_goto()).  Snapshots may take @snapshot_bytes.  Return false and set @errp on failure.
  */
 bool debugger_open(const char *directory, const char *at, uint64_t snapshot_bytes, Error **errp);
 
+/* Return true if a recording is open. */
 bool debugger_active(void);
-/* Is it on its way? */
+/* Return true while a move is under way. */
 bool debugger_busy(void);
-/* Where it stands, or stood last. */
+/* Return the current moment; during a move, where the last leg began. */
 uint64_t debugger_moment(void);
+/* Return the first and the last moment of the recording. */
 uint64_t debugger_first(void);
 uint64_t debugger_last(void);
 
-/* To a moment, "start", "end", or "checkpoint N"; returns when it is there. */
+/*
+ * Go to @at: a moment, "start", "end", or "checkpoint N".  Return when the move has ended, or false
+ * with @errp set if it did not end there.
+ */
 bool debugger_goto(const char *at, Error **errp);
 
-/* The same, to a moment that exists. */
+/* The same, to a moment of the recording. */
 bool debugger_jump(uint64_t moment, Error **errp);
-/* Ahead, and all of the way is replayed. */
+/* The same, to a moment not before now, and replay all steps up to it: use no snapshot ahead. */
 bool debugger_walk(uint64_t moment, Error **errp);
-/* While one of these takes long, @fn is called every second; NULL: no more. */
+/* Have @fn called every second while one of these functions waits; NULL: no longer. */
 typedef void DebuggerWaitFn(void *opaque);
 void debugger_tell_waiter(DebuggerWaitFn *fn, void *opaque);
-/* The order of all steps, from a moment on that is not before that of the first snapshot. */
+/* Return the order of all steps at @moment, not before the first snapshot.  The caller frees it. */
 TotalOrder *debugger_order(uint64_t moment);
 
 /*
- * What to do when the machine runs next, by vm_start(); else it goes on until it comes by a
- * breakpoint or a watchpoint, or to the end.
+ * Plan the move that the next vm_start() begins: to step @cpu, or to continue to a breakpoint, a
+ * watchpoint, or an end of the recording.  Without a plan vm_start() continues forwards.
  */
 void debugger_plan_step(CPUState *cpu, bool backwards);
 void debugger_plan_continue(bool backwards);
-/* On the next way, what others than @cpu come by is no reason to stop; NULL: it is. */
+/* On the next move ignore hits of all vCPUs but @cpu; NULL: ignore none. */
 void debugger_go_alone(CPUState *cpu);
-/* The vCPU that people look at, as far as one can tell. */
+/*
+ * Return the vCPU that the debugger user looks at: the one last set by debugger_look_at(), or else
+ * the one whose step or hit ended the last move.
+ */
 CPUState *debugger_looks_at(void);
 void debugger_look_at(CPUState *cpu);
-/* Where it was to go lies beyond the "begin" or the "end"; or NULL. */
+/*
+ * Return "begin" or "end" if the last move stopped since the recording begins or ends there; else
+ * NULL.  The string is static.
+ */
 const char *debugger_end_met(void);
 
-/* Adds where it stands, if it is active. */
+/* Add the current, first and last moment to @info, if a recording is open. */
 void debugger_query(RecorderInfo *info);
 #endif

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * See snapshots.h.  Snapshot i has its memory in version i of the history.
+ * See snapshots.h.
+ *
+ * Snapshot i has its memory in version i of the page history.  Invariant: memory is that of the
+ * snapshot @current, except for pages whose dirty bit (DIRTY_MEMORY_MIGRATION) is set.
  */
 #include "qemu/osdep.h"
 #include "hw/core/cpu.h"
@@ -16,16 +19,16 @@ struct Snapshot {
     TotalOrder *order;
     PlayerState *player;
     GByteArray *registers;
-    uint64_t bytes;             /* without memory */
+    uint64_t bytes;             /* its size, without memory */
 };
 
-static GPtrArray *snapshots;    /* ascending */
+static GPtrArray *snapshots;    /* by moment, ascending */
 static PageHistory *history;
-static unsigned current;        /* what is written since then, QEMU's dirty bits know */
-static uint64_t bytes, budget;  /* without memory; with it */
-static uint64_t held;           /* a moment */
+static unsigned current;        /* index of the snapshot that was taken or restored last */
+static uint64_t bytes, budget;  /* what all snapshots take, without memory; may take, with memory */
+static uint64_t held;           /* the moment whose snapshot is not given up */
 
-/* These stay: the first, the one held, the current one. */
+/* How many snapshots are never given up: the first, the held and the current one. */
 #define N_STAYING 3
 
 static Snapshot *get(unsigned i)
@@ -80,7 +83,10 @@ void snapshots_end(void)
 
 /* --- too many -------------------------------------------------------------------- */
 
-/* How bad it would be to do without: the way that its neighbours are apart, by how far off it is. */
+/*
+ * Return the worth of snapshot @i, which is not the first: the distance between its neighbours,
+ * divided by its own distance from @now.
+ */
 static double worth(unsigned i, uint64_t now)
 {
     uint64_t moment = get(i)->moment;
@@ -90,6 +96,7 @@ static double worth(unsigned i, uint64_t now)
     return gap / (1e6 + (moment > now ? moment - now : now - moment));
 }
 
+/* Give up the snapshot of the least worth.  There are more than N_STAYING. */
 static void remove_one(void)
 {
     uint64_t now = get(current)->moment;
@@ -108,7 +115,7 @@ static void remove_one(void)
 
 /* --- the interface ---------------------------------------------------------------- */
 
-/* The last that is not after @moment. */
+/* Return the index of the last snapshot that is not after @moment, or -1. */
 static int find(uint64_t moment)
 {
     int i = snapshots->len - 1;
@@ -122,12 +129,12 @@ static int find(uint64_t moment)
 void snapshots_take(const TotalOrder *order)
 {
     uint64_t moment = total_order_moment(order), size;
-    /* It may have run past some since it was at the current one. */
+    /* Not always @current: replay may have run past snapshots.  @pages has some more, then. */
     int before = find(moment);
     g_autoptr(GArray) pages = machine_state_take_changes();
 
     if (get(before)->moment == moment) {
-        /* Replay is exact: what was true when this moment was passed before is true now. */
+        /* Replay is exact, so memory is now as it was when this snapshot was taken. */
         current = before;
         return;
     }
@@ -144,7 +151,7 @@ void snapshots_hold(uint64_t moment)
     held = moment;
 }
 
-/* As a device would, so that code which was made of it is dropped. */
+/* Write @page as a device would, so that TBs made from it are invalidated. */
 static void write_page(uint32_t page, const uint8_t *content)
 {
     machine_state_write_ram(page * (uint64_t)PAGE_HISTORY_PAGE, content, PAGE_HISTORY_PAGE);

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Moments of a replay that one can go back to at once, kept in memory: the snapshots of a debugger.
- * Main thread, big lock held, all vCPUs paused where a replay has arrived.
+ * Snapshots of a debugger: states of a replay, kept in memory, to which the debugger can return at
+ * once.  Main thread, BQL held, all vCPUs paused where they have arrived.
  *
- * The first is the checkpoint at which the replay began.  The others come and go: when they take
- * more than the budget, those are given up that others are close to, as seen from where one is.
+ * The first snapshot is of the checkpoint at which the replay was started.  When snapshots take
+ * more than the budget, some are given up: those with near neighbours, far from the current moment.
+ *
+ * Replay is exact, so a snapshot of a moment stays valid.  Snapshots may be taken and given up in
+ * any order.
  */
 #ifndef DEBUGGER_SNAPSHOTS_H
 #define DEBUGGER_SNAPSHOTS_H
@@ -14,22 +17,24 @@
 
 typedef struct Snapshot Snapshot;
 
-/* The replay stands at its checkpoint, of which @order is. */
+/* Drop all snapshots and take the first.  The replay is at a checkpoint, and @order there, too. */
 void snapshots_begin(const TotalOrder *order, uint64_t budget);
+/* Drop all snapshots. */
 void snapshots_end(void);
 
-/* It stands where @order does. */
+/* Take a snapshot, unless there is one of this moment.  The replay is at the moment of @order. */
 void snapshots_take(const TotalOrder *order);
-/* That of this moment, if there is one, is not given up until another is held. */
+/* Do not give up the snapshot of @moment, if there is one, until another is held. */
 void snapshots_hold(uint64_t moment);
-/* Memory, registers and logs are as they were then. */
+/* Restore memory, registers and the player's place in the logs. */
 void snapshots_go(const Snapshot *snapshot);
 
 /*
- * The last that is not after @moment; the last in which @stream had not made more steps than
- * @position.  NULL: there is none.
+ * Return the last snapshot that is not after @moment, or NULL.  A snapshot is valid until
+ * snapshots_take(), _begin() or _end().
  */
 const Snapshot *snapshots_at(uint64_t moment);
+/* Return the last snapshot at which @stream had made at most @position steps, or NULL. */
 const Snapshot *snapshots_of(unsigned stream, Position position);
 
 uint64_t snapshot_moment(const Snapshot *snapshot);
