@@ -176,8 +176,9 @@ static bool completes_atomic(Noter *noter, const Access *access)
 }
 
 /*
- * Add @access to the last pending one if it follows that without a gap, and return true.  It may be
- * the next element of a vector, the part in the second page, or the second register of a pair.
+ * Merge @access into the last pending access if it follows that without a gap, and return true.
+ * @access may be the next element of a vector, the part in a second page, or the second register of
+ * a pair.
  */
 static bool continues_last(Noter *noter, const Access *access)
 {

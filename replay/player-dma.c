@@ -37,8 +37,8 @@ static void step_dma(CPUState *cpu)
 /*
  * Replay DMA up to @steps steps.  Return false if @cpu must leave cpu_exec() before that.
  *
- * The lock is not held during a wait.  So another vCPU that waits for fewer steps of DMA can go on;
- * it may be the very vCPU that this one waits for.
+ * The lock is not held during a wait.  So another vCPU that waits for fewer steps of DMA can go on.
+ * That vCPU may be the one that @cpu waits for.
  */
 static bool bring_dma_forward(CPUState *cpu, uint64_t steps)
 {

@@ -30,7 +30,7 @@ typedef struct Player {
     Point *goal;                /* where replay will end; NULL: not known */
     double furthest;            /* the largest progress that player_query() has returned */
     unsigned n_running;         /* atomic: vCPUs that have not finished */
-    bool cut_off;               /* replay ends before the end of the recording */
+    bool cut_off;               /* a stream ends at a cut, not at the END of its log */
     bool stops_early;           /* replay ends at a moment that the user or a debugger chose */
     void (*arrived)(void);      /* PlayerOptions; NULL: stop the machine, which ends the replay */
     /* Of each vCPU, the position up to which console output was shown; NULL: show all output. */

@@ -9,7 +9,8 @@
  *
  * Concurrency: vCPUs run in parallel, ordered by the recorded arcs (protocol/schedule.h).  A
  * function runs in the thread of the vCPU that it gets, unless its comment says otherwise.  A vCPU
- * waits only at a boundary, without locks, and publishes its position before it waits.
+ * waits only at a boundary, without locks.  Before it waits for another stream, it publishes its
+ * position.
  */
 #include "qemu/osdep.h"
 #include "qemu/main-loop.h"
@@ -34,8 +35,8 @@
 #include "replay/player-internal.h"
 
 /*
- * Steps that cpu_handle_exception() counts for an exception: the fault and its delivery.  There is
- * no boundary before either of them.
+ * Steps that cpu_handle_exception() counts for an exception: the fault and its delivery.  Once an
+ * instruction has raised the exception, there is no boundary before both are made.
  */
 #define EXCEPTION_STEPS 2
 

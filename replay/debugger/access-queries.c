@@ -60,7 +60,7 @@ static void note(const Access *access)
     g_mutex_unlock(&noted.lock);
 }
 
-/* Keep @access, and forget the stream's one before.  An AccessFn: any thread. */
+/* Keep @access instead of the stream's previous access.  An AccessFn: any thread. */
 static void note_last(const Access *access)
 {
     g_mutex_lock(&noted.lock);

@@ -19,7 +19,7 @@
 /*
  * The vCPU of gdb's last T packet ("is this thread alive?"), and the vCPU that the user looked at
  * before.  gdb sends T when its user selects a thread, but also to list threads.  In a list
- * qThreadExtraInfo follows for the same thread; then the user still looks at the vCPU before.
+ * qThreadExtraInfo follows for the same thread; then the user still looks at the earlier vCPU.
  */
 static CPUState *asked_for, *looked_at_before;
 /*

@@ -76,7 +76,7 @@ typedef struct Debugger {
 /* There is one machine, so there is one debugger. */
 extern Debugger debugger;
 
-/* debugger.c: if a leg has ended, begin the next, or end the move. */
+/* debugger.c: if a leg has ended, pause the vCPUs and begin the next leg, or end the move. */
 void debugger_continue_way(void);
 /* The same, as a bottom half; does nothing while go_and_wait() waits. */
 void debugger_leg_ended(void *opaque);

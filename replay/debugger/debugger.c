@@ -233,7 +233,10 @@ static void note_hits(HitsKept which)
 
 /* --- the next leg ------------------------------------------------------------------- */
 
-/* Make the move one TO @moment.  Use a snapshot if @moment lies back, or if that is shorter. */
+/*
+ * Continue the move as TO @moment.  Jump to a snapshot if @moment lies before now, or if a snapshot
+ * between now and @moment saves replay, unless all steps are to be replayed.
+ */
 static void go_to(uint64_t moment)
 {
     Plan *plan = &debugger.plan;
@@ -637,7 +640,7 @@ static void vm_state_changed(void *opaque, bool running, RunState state)
     if (running) {
         begin_way();
     } else if (debugger_busy()) {
-        give_up();              /* stop() has ended its move before; so this is the user */
+        give_up();              /* stopped by the user: stop() ends the move first */
     }
 }
 

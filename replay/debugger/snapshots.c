@@ -85,7 +85,7 @@ void snapshots_end(void)
 
 /*
  * Return the worth of snapshot @i, which is not the first: the distance between its neighbours,
- * divided by its own distance from @now.
+ * divided by its own distance from @now plus a million steps.
  */
 static double worth(unsigned i, uint64_t now)
 {
