@@ -2,7 +2,7 @@
 /*
  * Positions, and points in a recording.
  *
- * A step is the atom of ordering on one vCPU (docs/design.md, "Words"); a
+ * A step is the atom of ordering on one vCPU (docs/glossary.md); a
  * position is how many steps a vCPU has ended since recording started.  There
  * is no global clock, so a point in a recording is one position per vCPU.
  *
