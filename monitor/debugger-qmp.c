@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * QMP commands for those who debug a recording (docs/guide.md).  Main thread, big lock held.
+ * QMP commands for those who debug a recording (docs/guide-debugging.md).
+ * Main thread, big lock held.
  */
 #include "qemu/osdep.h"
 #include "hw/boards.h"

@@ -2,7 +2,7 @@
 /*
  * `reprise info`: what a recording is of, how it ended and how large it is,
  * from its manifest and its logs.  For people as a table, for programs as JSON,
- * whose keys stay as they are (docs/guide.md lists them).
+ * whose keys stay as they are (docs/guide-recordings.md lists them).
  *
  * It reads all logs, since only their events tell which kind takes how much,
  * and so a damaged one is noticed.
