@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The project's files: licensed, portable, of a size that can be read."""
+"""The project's files: licensed, portable, of a size that can be read; documents say what is there."""
 
 import json
 import os
@@ -178,6 +178,136 @@ def headers_are_named_from_the_top():
                 beside = os.path.join(os.path.dirname(name), header)
                 check(not os.path.exists(os.path.join(TOP, beside)),
                       f'{name}: #include "{beside}"')
+
+
+# --- documents ---------------------------------------------------------------------
+
+OVERVIEW = "docs/design/overview.md"
+GLOSSARY = "docs/glossary.md"
+# A line of a call tree: depth, function, where it is, remark.
+CALL = re.compile(r"^    ((?:  )*)(\w+)\(\)(?: +((?:QEMU: )?[\w./-]*/[\w./-]*\w))?(.*)$")
+
+
+def documents():
+    return [name for name in sources() if name.endswith(".md")]
+
+
+def without_code(text):
+    """Neither indented or fenced blocks, nor spans."""
+    text = re.sub(r"^```.*?^```$", "", text, flags=re.M | re.S)
+    text = re.sub(r"(?<=\n\n)(?: {4}[^\n]*\n|\n)+", "\n", text)
+    return re.sub(r"`[^`]*`", "", text)
+
+
+def anchors(name):
+    """Of its headings, as GitHub makes them."""
+    text = re.sub(r"^```.*?^```$", "", read(name), flags=re.M | re.S)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+            for heading in re.findall(r"^#+ +(.*?) *$", text, re.M)}
+
+
+@test
+def links_of_documents_lead_somewhere():
+    seen = 0
+    for name in documents():
+        for link in re.findall(r"\]\(([^)\s]+)\)", without_code(read(name))):
+            if re.match(r"[a-z]+:", link):
+                continue
+            path, _, anchor = link.partition("#")
+            target = os.path.normpath(os.path.join(os.path.dirname(name), path)) if path else name
+            check(os.path.exists(os.path.join(TOP, target)), f"{name}: there is no {link}")
+            check(not anchor or anchor in anchors(target), f"{name}: {target} has no #{anchor}")
+            seen += 1
+    check(seen > 50, f"only {seen} links: how are they written now?")
+
+
+@test
+def prose_of_documents_is_not_wide():
+    for name in documents():
+        if name.startswith("docs/") or name == "README.md":
+            for line in read(name).splitlines():
+                check(len(line) <= 100 or line.startswith(("|", "    ")), f"{name}: {line}")
+
+
+def body_of(function, text):
+    """Of a C function that is defined there; None if it is not."""
+    found = re.search(rf"^(?!typedef\b)[A-Za-z_][\w *()]*?\b{function}\([^;{{}}]*\)\n\{{(.*?)^\}}",
+                      text, re.M | re.S)
+    return found.group(1) if found else None
+
+
+def patched(file):
+    """All that the patches show of a file of QEMU."""
+    text = "".join(read(name) for name in sources() if name.endswith(".patch"))
+    return "".join(re.findall(rf"^\+\+\+ b/{re.escape(file)}\n(.*?)(?=^diff |\Z|^From )", text,
+                              re.M | re.S))
+
+
+def body_of_place(function, place):
+    """What @function does; of QEMU's functions, what patches show of their file."""
+    if not place.startswith("QEMU: "):
+        check(os.path.exists(os.path.join(TOP, place)), f"{OVERVIEW}: there is no {place}")
+        return body_of(function, read(place))
+    text = patched(place.removeprefix("QEMU: "))
+    return text if re.search(rf"^(@@ .* @@ |[ +])[\w *]*\b{function}\(", text, re.M) else None
+
+
+@test
+def the_path_of_a_store_is_in_the_code():
+    section = read(OVERVIEW).partition("## One store")[2].partition("\n## ")[0]
+    callers, seen = [], 0
+    for line in section.splitlines():
+        if not line.startswith("    "):
+            continue
+        parsed = CALL.match(line)
+        check(parsed, f"{OVERVIEW}: not a call: {line}")
+        depth, function, place, remark = len(parsed[1]) // 2, *parsed.groups()[1:]
+        check(depth <= len(callers), f"{OVERVIEW}: {function}() has no caller")
+        callers = callers[:depth]
+        place = place or callers[-1][1]
+        body = body_of_place(function, place)
+        check(body is not None, f"{OVERVIEW}: {function}() is not defined in {place}")
+        called = re.search(r"\bas (?:\w+\.)?(\w+)", remark)
+        name = called[1] if called else function
+        check(not callers or re.search(rf"\b{name}\(", callers[-1][2]),
+              f"{OVERVIEW}: {callers and callers[-1][0]}() does not call {name}()")
+        callers.append((function, place, body))
+        seen += 1
+    check(seen > 60, f"only {seen} calls: how are they written now?")
+
+
+@test
+def functions_that_the_overview_names_exist():
+    text = "".join(read(name) for name in sources()
+                   if os.path.dirname(name) in ROOMS and name.endswith((".c", ".h")))
+    patches = "".join(read(name) for name in sources() if name.endswith(".patch"))
+    for function in set(re.findall(r"`(\w+)\(\)`", read(OVERVIEW))):
+        check(body_of(function, text) is not None or
+              re.search(rf"^(@@ .* @@ |[ +])[\w *]*\b{function}\(", patches, re.M),
+              f"{OVERVIEW}: there is no {function}()")
+
+
+@test
+def identifiers_of_the_glossary_exist():
+    text = "".join(read(name) for name in sources()
+                   if name.endswith((".c", ".h", "test_tree.py")) and name != GLOSSARY)
+    rows = re.findall(r"^\|[^|]*\|[^|]*\| (`[^|]*`[^|]*) \|$", read(GLOSSARY), re.M)
+    check(len(rows) > 80, f"only {len(rows)} terms: how are they written now?")
+    for identifier in {i for row in rows for i in re.findall(r"`([^`]*)`", row)}:
+        if "/" in identifier:
+            check(os.path.exists(os.path.join(TOP, identifier)), f"{GLOSSARY}: no {identifier}")
+            continue
+        for word in re.findall(r"\w+", identifier):
+            check(re.search(rf"\b{word}\b", text), f"{GLOSSARY}: no {identifier}")
+
+
+@test
+def rules_of_the_protocol_are_in_the_design():
+    names = set(re.findall(r"^ +rule\((\w+),", read("tests/model/rules.h"), re.M))
+    check(len(names) > 20, f"only {len(names)} rules: how are they written now?")
+    for page in OVERVIEW, "docs/design/protocol.md":
+        lacking = names - set(re.findall(r"`(\w+)`", read(page)))
+        check(not lacking, f"{page} does not name {', '.join(sorted(lacking))}")
 
 
 @test
