@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * `reprise compare`: two runs that should be the same, a recording and a trace
- * of its replay or two traces.  Finds, for each vCPU, the first position that
- * both logged and at which registers or device stores differ.
+ * `reprise compare`: compares two runs that should be the same, a recording and a trace of its
+ * replay, or two traces.  Finds, for each vCPU, the first position that both runs logged and at
+ * which registers or device stores differ.
  *
- * It reads the order logs, of which a trace has digests and nothing else; and what a log
- * begins with, if its start was dropped.
+ * Only order logs are read.  Those of a trace hold registers and digests, and nothing else.  If
+ * the start of a log was dropped, its first registers come from the first checkpoint.
  */
 #include <glib.h>
 #include <inttypes.h>
@@ -16,7 +16,7 @@
 #include "recording/verify.h"
 #include "tool/tool.h"
 
-/* One vCPU of one run, at a digest. */
+/* The log of one vCPU of one run, read up to a digest. */
 typedef struct Side {
     const char *directory;
     LogReader *reader;
@@ -27,7 +27,10 @@ typedef struct Side {
     Registers registers;
 } Side;
 
-/* To the next digest. */
+/*
+ * Read the log up to its next digest, or to its end (then @side->more is false).  Return false and
+ * set @error if the log is bad.
+ */
 static bool advance(Side *side, GError **error)
 {
     LogEvent event;
@@ -93,7 +96,11 @@ static void print_difference(unsigned vcpu, const Side *a, const Side *b, uint64
     print_row("(device stores)", a->stores, b->stores);
 }
 
-/* Returns false if the logs are bad; else @differs and @compared are true to their names. */
+/*
+ * Compare the digests that both logs have at the same position, up to the first difference, and
+ * print the result.  *@compared is the number of equal ones.  Return false and set @error if a log
+ * is bad.
+ */
 static bool compare_vcpu(unsigned vcpu, Side *a, Side *b, bool *differs, uint64_t *compared,
                          GError **error)
 {
@@ -130,8 +137,8 @@ static bool compare_vcpu(unsigned vcpu, Side *a, Side *b, bool *differs, uint64_
 }
 
 /*
- * Registers are logged as differences.  If the start of the log was dropped, to those that its
- * first checkpoint tells.
+ * Open the order log of @vcpu.  Registers are logged as differences.  If the start of the log was
+ * dropped, the first ones are differences from the registers that the first checkpoint holds.
  */
 static bool open_side(Side *side, const char *directory, unsigned n_vcpus, unsigned vcpu,
                       GError **error)

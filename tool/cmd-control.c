@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * `reprise start`, `stop`, `status`, `checkpoint`: the recorder of a guest that runs
- * already, in a QEMU of somebody else.  Each is one QMP command or two; the guest goes
- * on, whatever becomes of us.
+ * `reprise start`, `stop`, `status`, `checkpoint`: control the recorder of a guest that runs
+ * already, in a QEMU that the tool did not start.  Each sends one or two QMP commands.  The guest
+ * goes on even if the tool is killed.
  */
 #include <glib.h>
 #include <inttypes.h>
@@ -14,16 +14,16 @@
 #include "tool/progress.h"
 #include "tool/tool.h"
 
-/* What all of them take. */
+/* Options of all four commands. */
 typedef struct Control {
     GuestAddress address;
     char *directory;            /* start */
-    char *max_size;
-    double max_seconds;
-    int64_t digest_interval;    /* 0: QEMU's default */
+    char *max_size;             /* start; NULL: no limit */
+    double max_seconds;         /* start; 0: no limit */
+    int64_t digest_interval;    /* start; 0: QEMU's default */
     gboolean pause;             /* stop */
-    double checkpoint_interval; /* 0: none but the first */
-    double keep_seconds;        /* 0: all */
+    double checkpoint_interval; /* start, in seconds; 0: only the first checkpoint */
+    double keep_seconds;        /* start; 0: keep all */
     gboolean json;              /* status */
 } Control;
 
@@ -107,7 +107,7 @@ static const char checkpoint_usage[] =
 
 static const GOptionEntry *const no_more = &(const GOptionEntry) G_OPTION_ENTRY_NULL;
 
-/* Returns false if @status is to be returned. */
+/* Return false if the command ends here, with exit status *@status. */
 static bool parse(Control *control, const char *name, const char *usage, const GOptionEntry *more,
                   int argc, char **argv, int *status)
 {
@@ -146,7 +146,10 @@ static bool parse(Control *control, const char *name, const char *usage, const G
 
 /* --- start -------------------------------------------------------------------- */
 
-/* Of recorder-start; NULL and @error if there can be none. */
+/*
+ * Return the arguments of recorder-start as JSON, to be freed by the caller; NULL and @error if the
+ * path cannot be sent.
+ */
 static char *start_arguments(const Control *control, GError **error)
 {
     Json arguments;

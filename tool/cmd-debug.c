@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * `reprise debug`: starts a QEMU that holds a recording, paused somewhere in it, and lets a
- * debugger in: one that connects, or a gdb at the user's terminal.
+ * `reprise debug`: starts a QEMU that opens a recording and pauses the guest at the wanted moment.
+ * Then a debugger may connect, or the tool starts a gdb at the user's terminal.
  *
- * All that the debugger asks for is done by QEMU.  Its gdbstub starts when the guest stands where it
- * shall, so that nobody can look at it, or move it, before.
+ * QEMU serves all requests of the debugger.  QEMU's gdbstub is opened only when the guest stands at
+ * the wanted moment, so that no debugger can see or move the guest earlier.
  */
 #include <errno.h>
 #include <glib.h>
@@ -21,26 +21,26 @@
 #include "tool/replay-command.h"
 #include "tool/tool.h"
 
-#define DEFAULT_PORT "1234"     /* that of QEMU's -s */
+#define DEFAULT_PORT "1234"     /* the port of QEMU's option -s */
 
 typedef struct Debug {
     const char *directory;
     char *at;                   /* NULL: the start */
-    int checkpoint;             /* its number, if @at is one; or 0 */
+    int checkpoint;             /* number of the checkpoint that @at names; 0: @at names none */
     char *port;
     char *socket;
     gboolean with_gdb;
-    const char *gdb_given;      /* --gdb=PROGRAM, or NULL */
-    char *gdb;                  /* the program; NULL: without */
+    const char *gdb_given;      /* PROGRAM of --gdb=PROGRAM, or NULL */
+    char *gdb;                  /* path of gdb; NULL: no gdb is started */
     char *vmlinux;
     char *console;
     char *qmp;
     char *snapshots;
-    char **ask;                 /* commands of QEMU's monitor; NULL: none */
-    char **more;                /* after "--", for gdb or else for QEMU; NULL: none */
+    char **ask;                 /* commands for QEMU's monitor; NULL: none */
+    char **more;                /* arguments after "--", for gdb or else QEMU; NULL: none */
     Manifest *manifest;
-    int64_t start;              /* when QEMU was told to go there */
-    char *divergence;           /* the last one told; NULL: none */
+    int64_t start;              /* monotonic time at which QEMU was told to go to @at */
+    char *divergence;           /* the last divergence that was reported; NULL: none */
 } Debug;
 
 static void debug_clear(Debug *debug)
@@ -114,7 +114,7 @@ static bool parse_place(Debug *debug)
     return true;
 }
 
-/* An error in words; NULL if all is well. */
+/* Return what is wrong with the options, in words, or NULL. */
 static const char *check_options(const Debug *debug)
 {
     uint64_t port;
@@ -144,7 +144,7 @@ static const char *check_options(const Debug *debug)
     return NULL;
 }
 
-/* Returns false if @status is to be returned. */
+/* Return false if the command ends here, with exit status *@status. */
 static bool parse_arguments(Debug *debug, int argc, char **argv, int *status)
 {
     gboolean help = FALSE;
@@ -171,7 +171,7 @@ static bool parse_arguments(Debug *debug, int argc, char **argv, int *status)
     objection = check_options(debug);
     if (objection) {
         *status = usage_error("debug: %s", objection);
-    } else if (!parse_place(debug)) {       /* before "got 'N' too", of a checkpoint N */
+    } else if (!parse_place(debug)) {       /* before argc: checkpoint N without quotes */
         *status = usage_error("debug: --at is start, end, a moment or 'checkpoint N' (in quotes), "
                               "not '%s'", debug->at);
     } else if (argc < 2) {
@@ -185,7 +185,7 @@ static bool parse_arguments(Debug *debug, int argc, char **argv, int *status)
     return false;
 }
 
-/* --- what it needs ---------------------------------------------------------- */
+/* --- what a session needs --------------------------------------------------- */
 
 static bool check_vmlinux(const Debug *debug, GError **error)
 {
@@ -242,7 +242,10 @@ static char **qemu_command(const Debug *debug, const GdbAddress *address, GError
     return g_strv_builder_end(builder);
 }
 
-/* Of recorder-debug; NULL and @error if there can be none. */
+/*
+ * Return the arguments of recorder-debug as JSON, to be freed by the caller; NULL and @error if the
+ * path cannot be sent.
+ */
 static char *task_arguments(const Debug *debug, GError **error)
 {
     Json arguments;
@@ -262,7 +265,7 @@ static char *task_arguments(const Debug *debug, GError **error)
     return json_finish(&arguments);
 }
 
-/* "the end", "moment 1500", "checkpoint 3". */
+/* Return "the end", "moment 1500" or "checkpoint 3", to be freed by the caller. */
 static char *place_in_words(const Debug *debug)
 {
     const char *at = debug->at ? debug->at : "start";
@@ -279,7 +282,7 @@ static void show(void *opaque)
                   (g_get_monotonic_time() - debug->start) / 1e6);
 }
 
-/* A replay that is not the recorded run: said when it is found out. */
+/* Report a divergence as soon as QEMU sends the event, and each divergence once. */
 static void note(Debug *debug, const JsonValue *event)
 {
     const char *divergence = json_member_string(json_member(event, "data"), "divergence");
@@ -294,7 +297,7 @@ static void note(Debug *debug, const JsonValue *event)
     fprintf(stderr, "reprise: replay diverged: %s\n", debug->divergence);
 }
 
-/* From now on a debugger is answered. */
+/* Start QEMU's gdbstub: from now on a debugger is answered.  Return false and @error on failure. */
 static bool open_gdbstub(Emulator *emulator, GError **error)
 {
     g_autoptr(JsonValue) answer = emulator_ask(
@@ -309,7 +312,10 @@ static bool open_gdbstub(Emulator *emulator, GError **error)
     return answer != NULL;
 }
 
-/* Lets QEMU go there, and a debugger in.  On the way it may find out that it is another run. */
+/*
+ * Let QEMU go to the wanted moment, then start its gdbstub.  Return false and @error on failure;
+ * divergences that QEMU found on the way have been reported.
+ */
 static bool stand(Debug *debug, Emulator *emulator, const char *arguments, GError **error)
 {
     g_autoptr(GError) why = NULL;
@@ -355,8 +361,8 @@ static Gdb *start_gdb(const Debug *debug, const GdbAddress *address, Emulator *e
 }
 
 /*
- * Until the user ends it, or QEMU has ended; a @gdb may have something to say after that.  Returns
- * gdb's exit status.
+ * Wait until the user ends the session or QEMU has ended.  With a @gdb, wait for gdb's end even if
+ * QEMU has ended, since gdb may still report.  Return gdb's exit status, or STATUS_OK.
  */
 static int follow(Debug *debug, Emulator *emulator, Gdb *gdb)
 {
@@ -397,7 +403,7 @@ static int report(const Debug *debug, const Emulator *emulator, int gdb_status)
     return gdb_status ? gdb_status : debug->divergence ? STATUS_DIVERGED : STATUS_OK;
 }
 
-/* What QEMU's monitor says to all commands of --ask. */
+/* Print what QEMU's monitor answers to the commands of --ask, and end QEMU.  Return the status. */
 static int ask(Debug *debug, Emulator *emulator)
 {
     g_autoptr(GError) error = NULL;
@@ -418,7 +424,7 @@ static int ask(Debug *debug, Emulator *emulator)
             lines = g_strsplit(json_member_string(answer, "return"), "\r\n", -1);
         }
         for (char **line = lines; line && *line; line++) {
-            /* One of dots says that it took long, for gdb. */
+            /* A line of dots only keeps a waiting gdb from giving up: it is left out. */
             if (!**line || (*line)[strspn(*line, ".")] != '\0') {
                 printf("%s%s", *line, line[1] ? "\n" : "");
             }
@@ -444,7 +450,7 @@ static int hold_session(Debug *debug, const GdbAddress *address, Emulator *emula
         return input_error(error);
     }
     status = follow(debug, emulator, gdb);
-    /* It may have to tell QEMU that it goes. */
+    /* gdb ends before QEMU, since gdb may have to detach. */
     g_clear_pointer(&gdb, gdb_free);
     emulator_quit(emulator);
     return report(debug, emulator, status);

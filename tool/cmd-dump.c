@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * `reprise dump`: the events of a recording's logs, a line each.  It reads the
- * logs alone, so that a recording whose other files are lost can be looked at.
+ * `reprise dump`: prints the events of a recording's logs, a line each.  The command reads the
+ * logs alone, so that it also works on a recording whose other files are lost.
  */
 #include <glib.h>
 #include <stdio.h>
@@ -15,13 +15,13 @@
 
 typedef struct Dump {
     char *directory;
-    int64_t vcpu;               /* -1: not only one */
-    gboolean dma;               /* only DMA */
-    int64_t count;              /* of lines that may still be printed; -1: no limit */
+    int64_t vcpu;               /* print only this vCPU; -1: all streams */
+    gboolean dma;               /* print only DMA */
+    int64_t count;              /* lines that may still be printed; -1: no limit */
     char *from;                 /* a position or a point; NULL: the start */
     gboolean json;
     unsigned n_vcpus;
-    Position *first;            /* to be printed of each stream; DMA is the last */
+    Position *first;            /* first position to print, for each stream; DMA is the last */
 } Dump;
 
 static void dump_clear(Dump *dump)
@@ -47,7 +47,7 @@ static const char usage[] =
     "\n"
     "exit status: 0 success; 2 the logs cannot be read, or not to their end\n";
 
-/* One of the logs that are merged. */
+/* One of the logs of a stream, which are merged. */
 typedef struct Input {
     LogReader *reader;          /* NULL: there is no such log */
     LogReaderResult result;
@@ -60,7 +60,7 @@ static bool advance(Input *input, GError **error)
     return input->result != LOG_READER_BAD;
 }
 
-/* The log whose event comes next; at the same position, order before data. */
+/* Return the log whose event comes next; at the same position, order comes before data. */
 static LogSubstream choose(const Input *inputs)
 {
     const Input *order = &inputs[LOG_ORDER];
@@ -77,7 +77,7 @@ static LogSubstream choose(const Input *inputs)
 
 /* --- an event ---------------------------------------------------------------- */
 
-/* Whose, and which log. */
+/* Begin an object on one line, with the stream and the log of an event. */
 static void json_begin(Json *json, const Dump *dump, unsigned stream, LogSubstream substream)
 {
     json_init_line(json);
@@ -99,7 +99,7 @@ static void json_print(Json *json)
     fputs(line, stdout);
 }
 
-/* Programs that read numbers as doubles lose bits of addresses and digests; so those are text. */
+/* Addresses and digests become text: programs that read numbers as doubles would lose bits. */
 static void json_field(Json *json, const LogEventInfo *info, unsigned i, uint64_t value)
 {
     if (info->hex[i]) {
@@ -196,7 +196,7 @@ static bool merge(Dump *dump, unsigned stream, Input *inputs, GError **error)
         }
         if (inputs[next].event.position >= dump->first[stream]) {
             print_event(dump, stream, next, &inputs[next].event);
-            /* What comes after the last line wanted may be damaged. */
+            /* The log behind the last wanted line is not read, and may be damaged. */
             if (dump->count > 0 && --dump->count == 0) {
                 return true;
             }
@@ -234,7 +234,7 @@ static bool dump_stream(Dump *dump, unsigned stream, GError **error)
 
 /* --- the command line -------------------------------------------------------- */
 
-/* Digits only; GOption would take "-1" and "0x10" too. */
+/* Parse decimal digits only; GOption would also accept "-1" and "0x10". */
 static bool parse_number(const char *option, const char *text, int64_t *number, int *status)
 {
     guint64 value;
@@ -285,7 +285,7 @@ static bool parse_arguments(Dump *dump, int argc, char **argv, int *status)
     return false;
 }
 
-/* A point names each vCPU; a position is one for all. */
+/* Parse --from into @dump->first.  A point gives a position per vCPU, a position is for all. */
 static bool find_first(Dump *dump, GError **error)
 {
     g_autoptr(Point) point = NULL;

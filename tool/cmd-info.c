@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * `reprise info`: what a recording is of, how it ended and how large it is,
- * from its manifest and its logs.  For people as a table, for programs as JSON,
- * whose keys stay as they are (docs/guide-recordings.md lists them).
+ * `reprise info`: shows what was recorded, how the recording ended and how large it is, from its
+ * manifest and its logs.  The output is a table for people, or JSON for programs, whose keys never
+ * change (docs/guide-recordings.md lists them).
  *
- * It reads all logs, since only their events tell which kind takes how much,
- * and so a damaged one is noticed.
+ * All logs are read to their end, since only the events tell how many bytes each kind takes.  So a
+ * damaged log is noticed.
  */
 #include <glib.h>
 #include <glib/gstdio.h>
@@ -32,9 +32,9 @@ typedef struct Info {
     uint64_t raw[KINDS];        /* bytes of content */
     uint64_t stored[KINDS];     /* bytes on disk */
     uint64_t events;
-    bool cut_off;               /* at least one log */
-    Point *logged;              /* the last event of each vCPU */
-    GPtrArray *points;          /* of the checkpoints, in words */
+    bool cut_off;               /* at least one log is cut off */
+    Point *logged;              /* the position of each vCPU's last event */
+    GPtrArray *points;          /* of char *: the points of the checkpoints */
 } Info;
 
 static void info_clear(Info *info)
@@ -60,7 +60,7 @@ static uint64_t sum(const uint64_t bytes[KINDS])
     return total;
 }
 
-/* What the recorder promised in the end must be there too. */
+/* Return true if the manifest says so, and no log is cut off. */
 static bool is_complete(const Info *info)
 {
     return info->manifest->complete && !info->cut_off;
@@ -69,8 +69,8 @@ static bool is_complete(const Info *info)
 /* --------------------------------- collecting ------------------------------- */
 
 /*
- * The kinds of a log share its compressed blocks, so each gets its part of the
- * file by its part of the content; what rounding leaves over goes to the largest.
+ * Add one log.  The kinds share its compressed blocks, so the bytes on disk are split in proportion
+ * to the bytes of content.  The rounding error goes to the largest kind.
  */
 static void add_log(Info *info, const LogTotals *totals)
 {
@@ -117,7 +117,10 @@ static bool read_logs(Info *info, GError **error)
     return true;
 }
 
-/* The first one lies where the recording begins, unless that was dropped. */
+/*
+ * Append the point of checkpoint @name.  The first checkpoint may have no position file: then it
+ * lies at the start of the recording.
+ */
 static bool read_place(Info *info, const char *name, GError **error)
 {
     g_autoptr(CheckpointPosition) place = NULL;
@@ -161,14 +164,17 @@ static bool read_checkpoint(Info *info, const char *name, GError **error)
         return false;
     }
     if (info->points->len > 1) {
-        raw_ram = stored_ram;       /* of a later one, it has only what changed */
+        raw_ram = stored_ram;       /* a later checkpoint holds only the pages that changed */
     }
     info->stored[KIND_CHECKPOINT] += stored;
     info->raw[KIND_CHECKPOINT] += stored - stored_ram + raw_ram;
     return true;
 }
 
-/* Where the logs begin, in words, and with which checkpoint. */
+/*
+ * Return the first checkpoint and the positions at which the logs begin, as text that is only
+ * compared.  To be freed by the caller.
+ */
 static char *beginning(const char *directory)
 {
     g_autoptr(Manifest) manifest = manifest_load(directory, NULL);
@@ -207,8 +213,8 @@ static bool collect_once(Info *info, GError **error)
 }
 
 /*
- * A flight recorder may drop the start of its logs while they are read.  Then what was read is
- * neither the old nor the new, and it is read again.
+ * Collect all of @info, or return false and @error.  A flight recorder may drop the start of its
+ * logs while they are read.  Then what was read is inconsistent, and everything is read again.
  */
 static bool collect(Info *info, GError **error)
 {
@@ -338,7 +344,7 @@ static void row(const char *name, const char *format, ...)
     putchar('\n');
 }
 
-/* "1.5 GiB"; glib's g_format_size() would put a no-break space in it. */
+/* Return "1.5 GiB", to be freed by the caller.  g_format_size() would use a no-break space. */
 static char *short_size(uint64_t bytes)
 {
     static const char *const units[] = { "bytes", "KiB", "MiB", "GiB", "TiB" };

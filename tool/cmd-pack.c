@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * `reprise pack` and `reprise unpack`: a recording as one file, to be sent to somebody.
+ * `reprise pack` and `reprise unpack`: turn a recording into one file, to be sent, and back.
  */
 #include <glib.h>
 #include <inttypes.h>
@@ -37,7 +37,10 @@ static void on_signal(G_GNUC_UNUSED int number)
     stop = 1;
 }
 
-/* What was begun is removed first. */
+/*
+ * Turn signals into @stop, so that a file or directory that was begun is removed before the tool
+ * ends.  A file that exceeds the size limit is an error of write(), not a signal.
+ */
 static void catch_signals(void)
 {
     const int numbers[] = { SIGINT, SIGTERM, SIGHUP };
@@ -49,7 +52,7 @@ static void catch_signals(void)
     signal(SIGXFSZ, SIG_IGN);
 }
 
-/* Both take two arguments. */
+/* Parse the two arguments that both commands take.  Return false if *@status is the result. */
 static bool parse(const char *command, const char *usage, const char *wanted, int argc,
                   char ***argv, int *status)
 {

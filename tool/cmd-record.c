@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * `reprise record`: starts a guest, the stock one or any, records it from
- * power-on, and ends with it.
+ * `reprise record`: starts the stock guest or the user's, records it from power-on, and ends when
+ * the guest ends.
  *
- * images/boot knows how the stock guest is started.  The recorder in QEMU does
- * the rest; what became of it is read from the manifest that it leaves.
+ * images/boot prints the command line of the stock guest.  The recorder in QEMU does the rest.  The
+ * tool reads the outcome from the manifest that the recorder leaves.
  */
 #include <glib.h>
 #include <glib/gstdio.h>
@@ -30,15 +30,15 @@ typedef struct Record {
     char *max_size;
     char *qmp;
     int64_t digest_interval;    /* 0: QEMU's default */
-    double checkpoint_interval; /* in seconds; 0: none but the first */
-    double keep_seconds;        /* 0: all */
+    double checkpoint_interval; /* in seconds; 0: only the first checkpoint */
+    double keep_seconds;        /* 0: keep all */
     gboolean slow_path;
-    int64_t chaos;              /* for tests: docs/develop.md */
-    char **command;             /* the user's, after "--"; NULL: the stock guest */
+    int64_t chaos;              /* a seed, for tests (docs/develop.md); 0: none */
+    char **command;             /* the user's QEMU, after "--"; NULL: the stock guest */
 
-    /* How it ended, as far as known. */
-    char *reason;               /* what QEMU said */
-    const char *stopper;        /* who, if it was us */
+    /* How the recording ended, as far as known. */
+    char *reason;               /* from QEMU's RECORDER_STOPPED; NULL: none came */
+    const char *stopper;        /* why the tool stopped the recording; NULL: the tool did not */
 } Record;
 
 static void record_clear(Record *record)
@@ -84,7 +84,7 @@ static const char usage[] =
     "exit status: 0 recorded completely; 1 the recording ended early, and why;\n"
     "2 nothing was recorded\n";
 
-/* An error in words; NULL if all is well. */
+/* Return what is wrong with the options, in words, or NULL. */
 static const char *check_options(const Record *record)
 {
     if (!record->given || !*record->given) {
@@ -120,7 +120,7 @@ static const char *check_options(const Record *record)
     return NULL;
 }
 
-/* Returns false if @status is to be returned. */
+/* Return false if the command ends here, with exit status *@status. */
 static bool parse_arguments(Record *record, int argc, char **argv, int *status)
 {
     gboolean help = FALSE;
@@ -163,7 +163,10 @@ static bool parse_arguments(Record *record, int argc, char **argv, int *status)
 
 /* --- the guest -------------------------------------------------------------- */
 
-/* The user's command; "qemu-system-aarch64" alone means ours. */
+/*
+ * Return the user's command, to be freed by the caller.  A name without a directory, such as
+ * "qemu-system-aarch64", means the emulator beside the tool if there is one.
+ */
 static char **users_command(const Record *record)
 {
     char **command = g_strdupv(record->command);
@@ -186,7 +189,10 @@ static void warn_of_low_disk(const Record *record, const JsonValue *event)
     }
 }
 
-/* Of ours: with --qmp there may be others. */
+/*
+ * Return true if @event tells the end of this recording, and keep its reason.  With --qmp, another
+ * client may have started another recording.
+ */
 static bool has_stopped(Record *record, const JsonValue *event)
 {
     const JsonValue *data = json_member(event, "data");
@@ -212,7 +218,7 @@ static void show(void *opaque, const JsonValue *info)
     }
 }
 
-/* Until QEMU has ended. */
+/* Show progress and act on events until QEMU has ended. */
 static void follow(Record *record, Emulator *emulator)
 {
     int64_t deadline = record->timeout > 0
@@ -228,7 +234,7 @@ static void follow(Record *record, Emulator *emulator)
             warn_of_low_disk(record, event);
             if (has_stopped(record, event)) {
                 recording = false;
-                /* Somebody may want to look at the guest as it is now. */
+                /* With --qmp the guest goes on, since the user may want to inspect it. */
                 if (!record->qmp) {
                     emulator_quit(emulator);
                 }
@@ -242,7 +248,7 @@ static void follow(Record *record, Emulator *emulator)
             if (recording) {
                 record->stopper = g_get_monotonic_time() >= deadline ? "--timeout" : "a signal";
                 progress_line("ending the recording");
-                /* Paused, so that nothing is shown that was not recorded. */
+                /* Paused, so that no console output appears that was not recorded. */
                 emulator_execute(emulator, "recorder-stop", "{\"pause\": true}", NULL);
             }
             emulator_quit(emulator);
@@ -251,7 +257,7 @@ static void follow(Record *record, Emulator *emulator)
     }
 }
 
-/* Says what became of it. */
+/* Print the outcome of the recording.  Return the exit status. */
 static int report(const Record *record, const Emulator *emulator)
 {
     g_autoptr(Manifest) manifest = manifest_load(record->directory, NULL);
@@ -260,7 +266,7 @@ static int report(const Record *record, const Emulator *emulator)
     if (!manifest || !manifest->end) {
         g_autofree char *ending = emulator_ending(emulator);
 
-        /* The reason is known if the manifest alone could not be written. */
+        /* QEMU has sent a reason if only the manifest could not be written. */
         fprintf(stderr, "reprise: %s was cut off: %s%s\n", record->given,
                 record->reason ? record->reason : "QEMU ended with ",
                 record->reason ? "" : ending);
@@ -280,7 +286,10 @@ static int report(const Record *record, const Emulator *emulator)
     return STATUS_OK;
 }
 
-/* Of recorder-start; NULL and @error if there can be none. */
+/*
+ * Return the arguments of recorder-start as JSON, to be freed by the caller; NULL and @error if the
+ * path cannot be sent.
+ */
 static char *task_arguments(const Record *record, GError **error)
 {
     Json arguments;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * `reprise repair`: cuts a recording that is damaged or was never finished to what can
- * be replayed of it.
+ * `reprise repair`: cuts a recording that is damaged, or was never finished, to the part that can
+ * be replayed.
  */
 #include <glib.h>
 #include <inttypes.h>
@@ -60,7 +60,7 @@ static int not_repairable(const char *directory, const char *why)
     return STATUS_USAGE;
 }
 
-/* Nothing is to be cut; but is it sound? */
+/* Nothing is to be cut.  Return STATUS_OK, or report a fault that cutting does not repair. */
 static int nothing_to_do(const char *directory, const Manifest *manifest)
 {
     g_auto(Verified) verified = { 0 };
@@ -118,6 +118,6 @@ int run_repair(int argc, char **argv)
         return argc < 2 ? usage_error("%s", "repair: which recording? Give its directory")
                         : usage_error("repair takes one directory, got '%s' too", argv[2]);
     }
-    signal(SIGIO, SIG_IGN);     /* of leases, see recording/repair.c */
+    signal(SIGIO, SIG_IGN);     /* sent if a lease of log_file_being_written() is broken */
     return repair(argv[1], dry_run);
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * `reprise replay`: starts a QEMU as the recording's manifest describes it, lets
- * it replay, and says whether it was the same run.
+ * `reprise replay`: starts a QEMU with the machine that the recording's manifest describes, lets
+ * QEMU replay, and reports whether the replay was identical.
  *
- * What the manifest and checkpoints' places tell is found out before; QEMU reads the logs.
+ * The tool reads only the manifest and the position of the checkpoint.  QEMU reads the logs.
  */
 #include <glib.h>
 #include <inttypes.h>
@@ -18,31 +18,31 @@
 #include "tool/tool.h"
 
 #define NOT_GIVEN INT_MIN
-/* Of steps of a vCPU, between two checks. */
+/* Steps of a vCPU between two checks of --paranoid, unless a number is given. */
 #define PARANOID_INTERVAL 1000
 
 typedef struct Replay {
     const char *directory;
     char *qmp;
     gboolean pause_at_end;
-    char *threads;              /* NULL: in parallel */
+    char *threads;              /* "single" or "parallel"; NULL: parallel */
     int from;                   /* the number of a checkpoint, or NOT_GIVEN */
     char *until;                /* a moment; NULL: the end */
     char *trace;
     char *trace_from;
     char *trace_to;
     int64_t trace_interval;     /* 0: QEMU's default */
-    char *watch;                /* as it was given; NULL: nothing */
+    char *watch;                /* the argument of --watch; NULL: nothing is watched */
     uint64_t watch_address;
     uint64_t watch_size;        /* 0: QEMU's default */
-    const char *watch_not;      /* "reads" or "writes" that nobody wants; NULL: both are wanted */
+    const char *watch_not;      /* "reads" or "writes": not shown; NULL: both are shown */
     gboolean is_paranoid;
-    const char *paranoid_given; /* --paranoid=N, or NULL */
+    const char *paranoid_given; /* N of --paranoid=N, or NULL */
     uint64_t paranoid;          /* compare copies with memory every so many steps; 0: never */
-    int64_t chaos;              /* for tests: docs/develop.md */
+    int64_t chaos;              /* a seed, for tests (docs/develop.md); 0: none */
     char **more;                /* arguments for QEMU, after "--"; NULL: none */
     Manifest *manifest;
-    CheckpointPosition *place;               /* of that checkpoint; NULL: the start */
+    CheckpointPosition *place;  /* of checkpoint @from; NULL: the start of the recording */
 } Replay;
 
 static void replay_clear(Replay *replay)
@@ -95,7 +95,7 @@ static const char usage[] =
     "exit status: 0 replayed identically; 1 diverged, and where; 2 the recording\n"
     "cannot be replayed\n";
 
-/* Decimal, or hexadecimal with 0x. */
+/* Parse a decimal number, or a hexadecimal one with 0x.  Return false if @text is none. */
 static bool parse_number(const char *text, uint64_t *value)
 {
     bool is_hex = g_str_has_prefix(text, "0x");
@@ -104,7 +104,7 @@ static bool parse_number(const char *text, uint64_t *value)
                                       value, NULL);
 }
 
-/* ADDRESS[,SIZE[,reads|writes]] */
+/* Parse ADDRESS[,SIZE[,reads|writes]].  Return false if @replay->watch has another form. */
 static bool parse_watch(Replay *replay)
 {
     g_auto(GStrv) parts = g_strsplit(replay->watch, ",", -1);
@@ -133,7 +133,7 @@ static bool parse_paranoid(Replay *replay)
            (parse_number(replay->paranoid_given, &replay->paranoid) && replay->paranoid);
 }
 
-/* Returns false if @status is to be returned. */
+/* Return false if the command ends here, with exit status *@status. */
 static bool parse_arguments(Replay *replay, int argc, char **argv, int *status)
 {
     gboolean help = FALSE;
@@ -217,7 +217,7 @@ static bool load(Replay *replay, GError **error)
 
 /* --- QEMU ------------------------------------------------------------------- */
 
-/* To be freed; nothing, unless it was paranoid. */
+/* Return what --paranoid compared, in words; "" without --paranoid.  To be freed by the caller. */
 static char *describe_comparison(const JsonValue *result)
 {
     const JsonValue *compared = json_member(result, "compared");
@@ -261,7 +261,7 @@ static int report(const Replay *replay, const JsonValue *result, double seconds)
     return STATUS_OK;
 }
 
-/* Somebody looks at the guest over QMP. */
+/* Keep the guest paused for the user's QMP client, until QEMU ends or a signal comes. */
 static void stay_paused(const Replay *replay, Emulator *emulator)
 {
     EmulatorNews news;
@@ -318,7 +318,10 @@ static int follow(const Replay *replay, Emulator *emulator)
     }
 }
 
-/* Of recorder-replay; NULL and @error if there can be none. */
+/*
+ * Return the arguments of recorder-replay as JSON, to be freed by the caller; NULL and @error if a
+ * path cannot be sent.
+ */
 static char *task_arguments(const Replay *replay, GError **error)
 {
     Json arguments;

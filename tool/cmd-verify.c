@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * `reprise verify`: is a recording sound, and if not, where is it damaged?
+ * `reprise verify`: reports whether a recording is sound, or where it is damaged.
  */
 #include <glib.h>
 #include <inttypes.h>
@@ -27,7 +27,10 @@ static const char usage[] =
     "exit status: 0 sound; 1 damaged; 2 it is not a recording, or of another\n"
     "version, or cannot be read\n";
 
-/* A manifest that is damaged; others are none, or of another version. */
+/*
+ * Return true if the manifest is damaged.  Other errors mean that the file is no manifest, is of
+ * another version, or cannot be read.
+ */
 static bool is_damage(const GError *error)
 {
     return g_error_matches(error, MANIFEST_ERROR, MANIFEST_ERROR_INVALID);

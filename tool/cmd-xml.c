@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * `reprise xml`: a domain definition for libvirt, of a guest that can be recorded.
+ * `reprise xml`: prints a libvirt domain definition of a guest that can be recorded.
  *
- * images/boot knows emulator, kernel and parameters of the stock guest; what libvirt
- * would add by itself and cannot be recorded (balloon, USB, PMU) is switched off.
+ * images/boot knows emulator, kernel and parameters of the stock guest.  Devices that libvirt adds
+ * by default and that cannot be recorded (balloon, USB, PMU) are switched off.
  */
 #include <glib.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@
 #include "tool/emulator.h"
 #include "tool/tool.h"
 
-/* Beyond this, the interrupt controller must be version 3. */
+/* The most vCPUs that the GIC version 2 supports; guests with more get version 3. */
 #define GIC2_VCPUS  8
 
 typedef struct Xml {
@@ -24,7 +24,7 @@ typedef struct Xml {
     char *kernel;
     char *initrd;
     char *append;
-    char *console;              /* a file; NULL: a terminal of libvirt's */
+    char *console;              /* a file; NULL: a pseudo terminal that libvirt makes */
 } Xml;
 
 static void xml_clear(Xml *xml)
@@ -63,7 +63,7 @@ static const char usage[] =
     "\n"
     "exit status: 0; 2 there is no such guest\n";
 
-/* An error in words; NULL if all is well. */
+/* Return what is wrong with the options, in words, or NULL. */
 static const char *check_options(const Xml *xml)
 {
     if (xml->arch && !g_str_equal(xml->arch, "aarch64")) {
@@ -84,7 +84,7 @@ static const char *check_options(const Xml *xml)
     return NULL;
 }
 
-/* Returns false if @status is to be returned. */
+/* Return false if the command ends here, with exit status *@status. */
 static bool parse_arguments(Xml *xml, int argc, char **argv, int *status)
 {
     gboolean help = FALSE;
@@ -118,7 +118,7 @@ static bool parse_arguments(Xml *xml, int argc, char **argv, int *status)
     return true;
 }
 
-/* What follows @option in a command line; NULL if it is not there. */
+/* Return the argument after @option, to be freed by the caller; NULL if there is no such option. */
 static char *value_of(char **command, const char *option)
 {
     for (; command[0] && command[1]; command++) {
@@ -134,7 +134,11 @@ static char *absolute(const char *path)
     return path ? g_canonicalize_filename(path, NULL) : NULL;
 }
 
-/* Emulator, kernel and parameters: what the user gave, or those of the stock guest. */
+/*
+ * Fill in what the user did not give.  Without a kernel of the user's, kernel, initrd and
+ * parameters are those of the stock guest.  Return the emulator's path, to be freed by the caller;
+ * NULL and @error if there is none.
+ */
 static char *complete(Xml *xml, GError **error)
 {
     g_auto(GStrv) command = NULL;
@@ -218,7 +222,7 @@ static char *definition(const Xml *xml, const char *emulator)
     g_string_append(text, "    <controller type='usb' model='none'/>\n"
                           "    <memballoon model='none'/>\n"
                           "  </devices>\n");
-    /* libvirt has no word for it. */
+    /* libvirt has no element that switches the ITS off. */
     if (xml->smp > GIC2_VCPUS) {
         g_string_append(text, "  <qemu:commandline>\n"
                               "    <qemu:arg value='-machine'/>\n"

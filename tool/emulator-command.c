@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Which QEMU, and how its command line is completed.
+ * Finds the QEMU to start, and completes its command line.
  */
 #include "tool/emulator.h"
 

@@ -2,9 +2,9 @@
 /*
  * A QEMU that the tool starts, talks to over QMP, and ends.
  *
- * QEMU gets one end of a socket pair for QMP: there is no path to choose and to
- * remove, nobody else can connect, and its end is noticed.  Its stderr comes
- * through us, and only once it does what it is told: a refusal is one line, ours.
+ * QEMU gets one end of a socket pair for QMP.  So there is no path to choose and to remove, no
+ * other process can connect, and QEMU's end is noticed.  QEMU's stderr goes through the tool, and
+ * is held back until QEMU has accepted its task: a refusal is one line, printed by the tool.
  */
 #include "tool/emulator.h"
 
@@ -32,34 +32,34 @@
 
 struct Emulator {
     pid_t pid;                  /* 0: not started */
-    int pid_fd;                 /* readable when it has ended */
+    int pid_fd;                 /* readable when QEMU has ended; -1: the kernel has no pidfds */
     bool ended;
-    bool end_told;              /* by emulator_wait() */
+    bool end_told;              /* emulator_wait() has returned EMULATOR_ENDED */
     int status;                 /* of waitpid() */
 
     QmpClient *qmp;
-    GQueue events;              /* JsonValue *, not yet told */
-    JsonValue *answer;          /* to the command under way */
-    GError *trouble;            /* what it sent was no QMP */
+    GQueue events;              /* JsonValue *, not yet returned to the caller */
+    JsonValue *answer;          /* to the command under way; NULL: none yet */
+    GError *trouble;            /* set if QEMU sent something that is not QMP */
 
-    int console_fd;             /* its stdout; -1: it has ours */
-    int errors_fd;              /* its stderr */
-    GString *errors;            /* ... that was not passed on */
+    int console_fd;             /* QEMU's stdout; -1: QEMU has the tool's stdout */
+    int errors_fd;              /* QEMU's stderr */
+    GString *errors;            /* read from @errors_fd and not yet passed on */
     bool greeted;
-    bool started;               /* it has answered: all of its arguments are well */
-    bool accepted;              /* all that it was told so far */
+    bool started;               /* QEMU has answered a command, so its arguments are valid */
+    bool accepted;              /* QEMU has accepted its task: its stderr is passed on at once */
 
     int signal_fd;
-    unsigned signals;           /* received, and told by emulator_wait() */
-    unsigned signals_told;
-    int64_t first_signal;       /* when */
-    bool interrupts_are_others;
+    unsigned signals;           /* how many were received */
+    unsigned signals_told;      /* @signals when emulator_wait() last returned EMULATOR_SIGNAL */
+    int64_t first_signal;       /* when the first signal was received */
+    bool interrupts_are_others; /* SIGINT is ignored: emulator_leave_interrupts() */
     sigset_t old_mask;
 
-    int other_fd;               /* to be watched, -1: none */
+    int other_fd;               /* of emulator_watch(); -1: none */
     bool other_is_ready;
 
-    bool has_terminal;          /* which it sets up, and cannot reset if killed */
+    bool has_terminal;          /* QEMU sets up the terminal, and cannot reset it if killed */
     struct termios terminal;
 };
 
@@ -73,9 +73,9 @@ typedef struct ChildSetup {
 } ChildSetup;
 
 /*
- * In the child.  A Ctrl-C must reach us alone, since QEMU would end at once: it
- * gets a process group of its own, unless it reads the terminal, which only the
- * foreground group may.
+ * Prepare the child for QEMU; called between fork() and exec().  A Ctrl-C must reach the tool
+ * alone, since QEMU would end at once.  So QEMU gets its own process group.  If QEMU reads the
+ * terminal, which only the foreground group may, QEMU blocks SIGINT instead.
  */
 static void set_up_child(void *opaque)
 {
@@ -89,7 +89,7 @@ static void set_up_child(void *opaque)
     }
     sigprocmask(SIG_SETMASK, &mask, NULL);
     fcntl(setup->qmp_fd, F_SETFD, 0);
-    /* If the tool is killed, the recording shall be closed all the same. */
+    /* If the tool is killed, QEMU ends in order, and closes the recording. */
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (getppid() != setup->parent) {
         _exit(EXIT_FAILURE);
@@ -225,7 +225,7 @@ static void read_signals(Emulator *emulator)
         int64_t now = g_get_monotonic_time();
 
         if (info.ssi_signo == SIGUSR1) {
-            if (emulator->greeted && !emulator->ended) {        /* it would die before */
+            if (emulator->greeted && !emulator->ended) {        /* SIGUSR1 kills a younger QEMU */
                 kill(emulator->pid, SIGUSR1);
             }
             continue;
@@ -233,7 +233,10 @@ static void read_signals(Emulator *emulator)
         if (info.ssi_signo == SIGINT && emulator->interrupts_are_others) {
             continue;
         }
-        /* Impatience; but timeout(1) sends its signal twice in a row. */
+        /*
+         * A second signal is from an impatient user, and kills QEMU.  But timeout(1) sends its
+         * signal twice in a row.
+         */
         if (emulator->signals && now - emulator->first_signal > G_USEC_PER_SEC &&
             !emulator->ended) {
             kill(emulator->pid, SIGKILL);
@@ -245,7 +248,7 @@ static void read_signals(Emulator *emulator)
     }
 }
 
-/* Waits for anything, until @deadline, and takes it. */
+/* Wait for any input until @deadline, read all that has come, and act on signals. */
 static void pump(Emulator *emulator, int64_t deadline)
 {
     struct pollfd fds[] = {
@@ -257,12 +260,12 @@ static void pump(Emulator *emulator, int64_t deadline)
         { .fd = emulator->signal_fd, .events = POLLIN },
     };
     int64_t left_ms = MAX(0, deadline - g_get_monotonic_time()) / 1000 + 1;
-    /* Without a pidfd (an old kernel) its end must be looked for. */
+    /* Without a pidfd (an old kernel), QEMU's end is polled for. */
     bool must_look = emulator->pid_fd < 0 && !emulator->ended;
 
     poll(fds, G_N_ELEMENTS(fds), MIN(left_ms, must_look ? LOOK_MS : G_MAXINT));
     emulator->other_is_ready = fds[0].revents != 0;
-    /* Before the rest: what it sent last is there when it has ended. */
+    /* Before reading: when QEMU has ended, all that it sent can be read. */
     if (!emulator->ended && waitpid(emulator->pid, &emulator->status, WNOHANG) == emulator->pid) {
         emulator->ended = true;
     }
@@ -285,7 +288,7 @@ char *emulator_ending(const Emulator *emulator)
            : g_strdup_printf("status %d", WEXITSTATUS(emulator->status));
 }
 
-/* The first line that QEMU wrote and that is no mere warning. */
+/* Set @error to the first line of QEMU's stderr that is no warning, or to how QEMU ended. */
 static void set_refusal(Emulator *emulator, GError **error)
 {
     g_auto(GStrv) lines = g_strsplit(emulator->errors->str, "\n", -1);
@@ -301,7 +304,10 @@ static void set_refusal(Emulator *emulator, GError **error)
                 ending);
 }
 
-/* Until there is an answer, or can be none; or a signal, if @tick. */
+/*
+ * Wait until QEMU has answered, or cannot answer any more.  With a @tick, which is called every
+ * SHOW_US, a signal ends the wait, too.
+ */
 static void await_answer(Emulator *emulator, EmulatorTick *tick, void *opaque)
 {
     while (!emulator->answer && !emulator->ended && !emulator->trouble &&
@@ -513,7 +519,7 @@ void emulator_quit(Emulator *emulator)
 {
     int64_t deadline = g_get_monotonic_time() + QUIT_US;
 
-    /* It may be ending already, and then does not listen. */
+    /* An error is ignored: a QEMU that is ending already no longer listens. */
     qmp_client_send(emulator->qmp, "quit", NULL, NULL);
     while (!emulator->ended && g_get_monotonic_time() < deadline) {
         pump(emulator, deadline);

@@ -2,10 +2,11 @@
 /*
  * A QEMU that the tool starts, talks to over QMP, and ends.
  *
- * While there is one, SIGINT, SIGTERM and SIGHUP are news for emulator_wait()
- * instead of the end of the tool; another one, later, kills QEMU.  SIGUSR1 is passed
- * on, and QEMU shows what it does.  One emulator at a time, in a program with one
- * thread.
+ * While an Emulator exists, SIGINT, SIGTERM and SIGHUP do not end the tool: emulator_wait() reports
+ * them.  Another signal, more than a second after the first, kills QEMU.  SIGUSR1 is passed on to
+ * QEMU, which prints its status.
+ *
+ * There is one Emulator at a time, in a program with one thread.
  */
 #ifndef TOOL_EMULATOR_H
 #define TOOL_EMULATOR_H
@@ -20,100 +21,125 @@
 typedef struct Emulator Emulator;
 
 typedef enum EmulatorNews {
-    EMULATOR_EVENT,             /* a QMP event */
-    EMULATOR_ENDED,             /* the process is no more; told once */
+    EMULATOR_EVENT,             /* a QMP event has come */
+    EMULATOR_ENDED,             /* QEMU has ended; reported once */
     EMULATOR_SIGNAL,            /* the user wants to stop */
     EMULATOR_DEADLINE,
-    EMULATOR_OTHER,             /* of emulator_watch() */
+    EMULATOR_OTHER,             /* the descriptor of emulator_watch() can be read */
 } EmulatorNews;
 
-/* The file beside the tool's own (or in $REPRISE_QEMU_DIR), NULL if not there. */
+/*
+ * Return the path of program @name beside the tool's own file, or in $REPRISE_QEMU_DIR if that is
+ * set; NULL if there is none.  To be freed by the caller.
+ */
 char *emulator_find(const char *name);
 
-/* The directory of the tool's own program. */
+/* Return the directory of the tool's own file, to be freed by the caller. */
 char *emulator_tool_directory(void);
 
 /*
- * How images/boot starts the stock guest; 0 and NULL are its defaults: aarch64, one vCPU,
- * 512 MiB, a shell.
+ * Return the command line with which images/boot starts the stock guest, to be freed with
+ * g_strfreev(); NULL and @error if images/boot fails.  0 and NULL stand for the defaults: aarch64,
+ * one vCPU, 512 MiB, a shell.
  */
 char **emulator_stock_command(const char *arch, int smp, int mem, const char *run, GError **error);
 
-/* What comes after "--", for QEMU; @argc ends before it.  NULL: there is no "--". */
+/*
+ * Return the arguments after "--" and end *@argc before it; NULL if there is no "--".  The result
+ * points into @argv.
+ */
 char **emulator_arguments(int *argc, char **argv);
 
-/* @argv with what emulator_start() adds; for emulator.c. */
+/*
+ * Return @argv with the options that emulator_start() adds, to be freed with g_strfreev().  For
+ * emulator.c only.
+ */
 char **emulator_command_line(char **argv, int qmp_fd, const char *qmp);
 
 /*
- * Starts QEMU paused.  @argv is its command line, to which -S, a QMP connection
- * of ours and, unless @qmp is NULL, a QMP socket for others are added.  Its
- * stdout is ours; so is its stdin if @console_input.
+ * Start QEMU paused, and return it; NULL and @error if QEMU does not start.  @argv is its command
+ * line, to which -S and a QMP connection for the tool are added, and a QMP socket for other clients
+ * unless @qmp is NULL.  QEMU's output goes to the tool's stdout.  QEMU inherits the tool's stdin if
+ * @console_input.
  */
 Emulator *emulator_start(char **argv, const char *qmp, bool console_input, GError **error);
 
-/* The same, and gives it its task, a QMP command; if it refuses, QEMU has ended. */
+/*
+ * As emulator_start(), and give QEMU its task, a QMP command.  If QEMU refuses, return NULL and
+ * @error; QEMU has ended then.
+ */
 Emulator *emulator_start_task(char **argv, const char *qmp, bool console_input, const char *task,
                               const char *arguments, GError **error);
 
-/* Kills QEMU if it still runs: call emulator_quit() before. */
+/* Kill QEMU if it still runs; call emulator_quit() first to end it in order. */
 void emulator_free(Emulator *emulator);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Emulator, emulator_free)
 
-/* Runs a QMP command; @arguments is a JSON object, or NULL. */
+/*
+ * Run a QMP command and wait for the answer.  @arguments is a JSON object, or NULL.  Return false
+ * and @error if QEMU refuses or has ended.
+ */
 bool emulator_execute(Emulator *emulator, const char *command, const char *arguments,
                       GError **error);
 
-/* The same; returns the answer, of which the member "return" has what was asked for. */
+/*
+ * As emulator_execute(), and return the answer, to be freed by the caller.  Its member "return"
+ * holds the result.
+ */
 JsonValue *emulator_ask(Emulator *emulator, const char *command, const char *arguments,
                         GError **error);
 
 /*
- * A member of such an object: @path, absolute.  It must be UTF-8, as all JSON; if
- * not, the object is gone.
+ * Add @path, made absolute, to the arguments of a command.  If it is not UTF-8, as JSON must be,
+ * free @arguments and return false and @error.
  */
 bool emulator_put_path(Json *arguments, const char *key, const char *path, GError **error);
 
 /*
- * Waits for what comes first.  @deadline is of g_get_monotonic_time(), or
- * INT64_MAX; @event gets the message, with EMULATOR_EVENT.
+ * Wait for the first of the news, until @deadline, a time of g_get_monotonic_time() or INT64_MAX.
+ * From the first call on, QEMU's stderr is passed on.  With EMULATOR_EVENT, *@event is the message,
+ * to be freed by the caller; else NULL.
  */
 EmulatorNews emulator_wait(Emulator *emulator, int64_t deadline, JsonValue **event);
 
-/* One that came during a command, or NULL; to be freed. */
+/* Return the next event that came during a command, to be freed by the caller; NULL if none. */
 JsonValue *emulator_take_event(Emulator *emulator);
 
 /*
- * As emulator_wait(); if there is a terminal, @show gets what query-recorder answers, twice a
- * second, for progress_line().
+ * As emulator_wait().  If there is a terminal, @show is called twice a second with the answer of
+ * query-recorder, to call progress_line().
  */
 typedef void EmulatorShow(void *opaque, const JsonValue *info);
 EmulatorNews emulator_wait_showing(Emulator *emulator, int64_t deadline, EmulatorShow *show,
                                    void *opaque, JsonValue **event);
 
 /*
- * A QMP command that may take minutes: if there is a terminal, @tick is called twice a second, for
- * progress_line().  A signal is QMP_ERROR_INTERRUPTED; then QEMU is still busy, and emulator_free()
- * ends it.
+ * As emulator_execute(), for a command that may take minutes.  If there is a terminal, @tick is
+ * called twice a second, to call progress_line().  A signal ends the wait with
+ * QMP_ERROR_INTERRUPTED; then QEMU is still busy, and emulator_free() kills it.
  */
 typedef void EmulatorTick(void *opaque);
 bool emulator_execute_showing(Emulator *emulator, const char *command, const char *arguments,
                               EmulatorTick *tick, void *opaque, GError **error);
 
-/* From now on emulator_wait() also waits until @fd can be read; -1: no more. */
+/* Let emulator_wait() also return when @fd can be read; -1: no longer. */
 void emulator_watch(Emulator *emulator, int fd);
 
-/* From now on a Ctrl-C is for somebody else at the same terminal. */
+/* Ignore SIGINT from now on: a Ctrl-C is for another program at the same terminal. */
 void emulator_leave_interrupts(Emulator *emulator);
 
-/* In a child of ours that is to run another program: signals as they were. */
+/* Restore the signal mask of before emulator_start(), in a child that will run another program. */
 void emulator_restore_signals(const Emulator *emulator);
 
-/* Ends QEMU: politely, then not. */
+/* End QEMU with the QMP command quit, and kill it if it has not ended after 20 seconds. */
 void emulator_quit(Emulator *emulator);
 
-/* How it ended: "status 1", "SIGSEGV". */
+/*
+ * Return how QEMU ended, "status 1" or "signal 11 (Segmentation fault)", to be freed by the caller.
+ * For a QEMU that has ended.
+ */
 char *emulator_ending(const Emulator *emulator);
+/* Return true if the exit status is 0. */
 bool emulator_ended_well(const Emulator *emulator);
 
 #endif

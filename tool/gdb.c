@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A debugger and QEMU's gdbstub: where they meet, and a gdb that we start ourselves.
+ * The address at which a debugger reaches QEMU's gdbstub, and a gdb that the tool starts.
  */
 #include "tool/gdb.h"
 
@@ -25,16 +25,16 @@
 
 struct Gdb {
     pid_t pid;
-    int pid_fd;                 /* -1: an old kernel */
+    int pid_fd;                 /* readable when gdb has ended; -1: the kernel has no pidfds */
     bool ended;
     int status;                 /* of waitpid() */
     Emulator *emulator;
     struct sigaction old_quit;
-    bool has_terminal;          /* which it sets up, and cannot reset if killed */
+    bool has_terminal;          /* gdb sets up the terminal, and cannot reset it if killed */
     struct termios terminal;
 };
 
-/* --- where ------------------------------------------------------------------ */
+/* --- the address ------------------------------------------------------------ */
 
 static bool cannot_listen(GError **error, uint16_t port)
 {
@@ -60,7 +60,7 @@ bool gdb_address_port(GdbAddress *address, uint16_t port, GError **error)
 
     address->is_port = true;
     address->fd = socket(AF_INET, SOCK_STREAM, 0);
-    /* What a debugger left half closed does not matter; one that listens still does. */
+    /* Closed connections of former debuggers do not block the port; a listening process does. */
     setsockopt(address->fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
     if (bind(address->fd, (struct sockaddr *)&name, length) < 0 || listen(address->fd, 1) < 0 ||
         getsockname(address->fd, (struct sockaddr *)&name, &length) < 0) {
@@ -74,7 +74,7 @@ bool gdb_address_socket(GdbAddress *address, const char *path, GError **error)
 {
     struct stat info;
 
-    /* Wherever gdb is started. */
+    /* Absolute, so that gdb may be started in any directory. */
     address->remote = g_canonicalize_filename(path, NULL);
     address->fd = unix_socket_listen(address->remote, error);
     if (address->fd < 0) {
@@ -100,7 +100,10 @@ bool gdb_address_private(GdbAddress *address, GError **error)
     return gdb_address_socket(address, path, error);
 }
 
-/* gdb does not notice what `monitor` commands do; and this way they take its expressions. */
+/*
+ * Commands of gdb that wrap those of QEMU's monitor.  They take gdb's expressions, and flush gdb's
+ * caches after a move, which gdb does not notice.
+ */
 static const char commands[] =
     "define goto\n"
     "  if $argc == 2\n"
@@ -157,7 +160,7 @@ void gdb_address_clear(GdbAddress *address)
     struct stat info;
 
     gdb_address_close(address);
-    /* Somebody may have put another one there. */
+    /* Another process may have replaced the socket. */
     if (address->path && lstat(address->path, &info) == 0 && info.st_dev == address->device &&
         info.st_ino == address->inode) {
         unlink(address->path);
@@ -174,7 +177,7 @@ void gdb_address_clear(GdbAddress *address)
     g_free(address->remote);
 }
 
-/* --- a gdb of ours ---------------------------------------------------------- */
+/* --- a gdb that the tool starts --------------------------------------------- */
 
 char *gdb_find(const char *given, GError **error)
 {
@@ -189,11 +192,11 @@ char *gdb_find(const char *given, GError **error)
     return program;
 }
 
-/* In the child. */
+/* Prepare the child for gdb; called between fork() and exec(). */
 static void set_up_child(void *opaque)
 {
     emulator_restore_signals(opaque);
-    /* Without us there is nothing to debug, and the terminal is the shell's again. */
+    /* If the tool is killed, QEMU ends too, and the shell takes the terminal back. */
     prctl(PR_SET_PDEATHSIG, SIGTERM);
 }
 
@@ -210,7 +213,7 @@ Gdb *gdb_start(char **argv, Emulator *emulator, GError **error)
         return NULL;
     }
     gdb->pid_fd = pidfd_open(gdb->pid, 0);
-    /* What is typed at the terminal comes to all of its foreground group. */
+    /* A Ctrl-C or Ctrl-\ reaches the whole foreground process group, and is meant for gdb. */
     emulator_leave_interrupts(emulator);
     sigaction(SIGQUIT, &ignore, &gdb->old_quit);
     emulator_watch(emulator, gdb->pid_fd);
@@ -234,7 +237,9 @@ bool gdb_has_ended(Gdb *gdb, int *status)
     return gdb->ended;
 }
 
-/* It may have to leave its history behind, and the terminal in order. */
+/*
+ * End gdb in order, so that it can save its history and reset the terminal; kill it after END_US.
+ */
 static void end(Gdb *gdb)
 {
     int64_t deadline = g_get_monotonic_time() + END_US;

@@ -2,9 +2,8 @@
 /*
  * A guest of libvirt: virDomainQemuMonitorCommand() passes QMP through.
  *
- * The library is loaded when it is needed: with all that it links with it takes ten
- * times as long to load as the tool itself.  Without its headers there is a stand-in
- * that says so.
+ * The library is loaded only when it is needed.  With its dependencies, it takes ten times as long
+ * to load as the tool itself.  A tool built without libvirt's headers gets stubs that report this.
  */
 #include "tool/guest.h"
 
@@ -17,7 +16,7 @@
 #include <libvirt/libvirt-qemu.h>
 #include <libvirt/virterror.h>
 
-/* Has the others, too: it is linked with libvirt.so. */
+/* This library is linked with libvirt.so, so dlsym() finds the functions of both. */
 #define LIBRARY "libvirt-qemu.so.0"
 
 #define FUNCTIONS(X) \
@@ -66,7 +65,7 @@ static bool load(GError **error)
     return ok;
 }
 
-/* By default libvirt prints every error itself. */
+/* Replace libvirt's default error handler, which prints every error. */
 static void say_nothing(void *opaque G_GNUC_UNUSED, virErrorPtr error G_GNUC_UNUSED)
 {
 }

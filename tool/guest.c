@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A guest that runs already: its QMP socket, or libvirt.
+ * A guest that runs already, reached over its QMP socket or through libvirt.
  */
 #include "tool/guest.h"
 
@@ -13,12 +13,12 @@
 
 #include "tool/unix-socket.h"
 
-/* QEMU greets at once, unless it talks with somebody else. */
+/* QEMU greets at once, unless another client is connected. */
 #define GREETING_US (10 * G_USEC_PER_SEC)
 
 struct Guest {
-    QmpClient *qmp;             /* NULL: libvirt's */
-    LibvirtDomain *domain;
+    QmpClient *qmp;             /* NULL: @domain is set */
+    LibvirtDomain *domain;      /* NULL: @qmp is set */
 };
 
 /* --- QMP ---------------------------------------------------------------------- */
@@ -44,14 +44,20 @@ static int connect_to(const char *path, GError **error)
     return fd;
 }
 
-/* Of what QEMU sends, unless it is for somebody who was connected before. */
+/*
+ * Return true if @message may be a greeting.  Before it, events may come, and answers to a client
+ * that was connected earlier.
+ */
 static bool is_first(const JsonValue *message)
 {
     return !json_member(message, "event") && !json_member(message, "return") &&
            !json_member(message, "error");
 }
 
-/* The greeting, or the answer to the last command. */
+/*
+ * Return the greeting, or the answer to the last command, to be freed by the caller.  Return NULL
+ * and @error if the connection is closed, or with the text @silence after @deadline.
+ */
 static JsonValue *receive(QmpClient *qmp, bool greeting, int64_t deadline, const char *silence,
                           GError **error)
 {

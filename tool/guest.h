@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A guest that runs already, of somebody else: over its QMP socket, or through
- * libvirt, which has the socket to itself.  Nothing is changed by connecting, or by
- * going away at any moment.
+ * A guest that runs already, in a QEMU that the tool did not start.  The guest is reached over its
+ * QMP socket, or through libvirt, which keeps the socket to itself.  Connecting and disconnecting,
+ * at any moment, do not change the guest.
  */
 #ifndef TOOL_GUEST_H
 #define TOOL_GUEST_H
@@ -13,27 +13,32 @@
 #include "tool/json-reader.h"
 #include "tool/qmp-client.h"
 
-/* One of @qmp and @domain. */
+/* Exactly one of @qmp and @domain is set. */
 typedef struct GuestAddress {
-    char *qmp;                  /* path of a socket */
-    char *domain;               /* name of libvirt's */
-    char *connect;              /* URI of its libvirtd; NULL: libvirt's default */
+    char *qmp;                  /* path of a QMP socket */
+    char *domain;               /* name of a libvirt domain */
+    char *connect;              /* libvirt URI; NULL: libvirt's default */
 } GuestAddress;
 
 typedef struct Guest Guest;
 
+/* Connect to a guest, within 10 seconds over QMP; NULL and @error if it cannot be reached. */
 Guest *guest_open(const GuestAddress *address, GError **error);
 void guest_free(Guest *guest);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Guest, guest_free)
 
 /*
- * Runs a QMP command; @arguments is a JSON object, or NULL.  Returns the answer, of
- * which the member "return" has what was asked for.
+ * Run a QMP command and wait for its end, without a limit.  @arguments is a JSON object, or NULL.
+ * Return the answer, to be freed by the caller, whose member "return" holds the result; NULL and
+ * @error if QEMU refuses or is gone.
  */
 JsonValue *guest_execute(Guest *guest, const char *command, const char *arguments,
                          GError **error);
 
-/* guest-libvirt.c, or a stand-in: the same for a domain. */
+/*
+ * The same for a libvirt domain (guest-libvirt.c, or stubs in a build without libvirt).
+ * libvirt_domain_execute() takes and returns a QMP message; the result is to be freed.
+ */
 typedef struct LibvirtDomain LibvirtDomain;
 LibvirtDomain *libvirt_domain_open(const char *uri, const char *name, GError **error);
 char *libvirt_domain_execute(LibvirtDomain *domain, const char *command, GError **error);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Reads JSON: recursive descent, a function for each rule of RFC 8259.
+ * Reads JSON by recursive descent, with a function for each rule of RFC 8259.
  *
- * A rule returns false where the text breaks it and leaves @at there, which is
- * all that the error needs.
+ * A rule that the text breaks returns false, and leaves @at at that byte, which the error names.
  */
 #include "tool/json-reader.h"
 
@@ -30,7 +29,7 @@ void json_value_free(JsonValue *value)
     g_free(value);
 }
 
-/* The next character; 0, which no rule wants, at the end. */
+/* Return the next character; at the end 0, which matches no rule. */
 static char peek(const Parser *parser)
 {
     return parser->at < parser->end ? *parser->at : 0;
@@ -111,7 +110,7 @@ static bool parse_hex4(Parser *parser, gunichar *unit)
     return true;
 }
 
-/* What comes after "\u": UTF-16, so a character may need a second escape. */
+/* Parse what follows "\u".  Escapes are UTF-16, so a character may need a second one. */
 static bool parse_unicode(Parser *parser, GString *text)
 {
     gunichar c, low;
@@ -185,7 +184,7 @@ static bool parse_member(Parser *parser, JsonValue *object)
     return take(parser, ':');
 }
 
-/* An array; or an object, which differs in that each item has a key before it. */
+/* Parse an array, or an object, in which a key comes before each item. */
 static bool parse_items(Parser *parser, JsonValue *value)
 {
     char closing = value->kind == JSON_OBJECT ? '}' : ']';

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Reads JSON (RFC 8259), strictly: for what QEMU answers over QMP.
+ * Reads JSON (RFC 8259) strictly, for the messages of QEMU over QMP.
  *
- * Stricter than the RFC where a C program would be fooled: no member twice, no
- * zero character in a string, bounded nesting.
+ * The reader is stricter than the RFC where a C program could be misled: no object has a member
+ * twice, no string has a zero character, and nesting is bounded.
  */
 #ifndef TOOL_JSON_READER_H
 #define TOOL_JSON_READER_H
@@ -27,22 +27,24 @@ typedef struct JsonValue {
     bool boolean;
     char *text;                 /* of a string; of a number, as it was written */
     GPtrArray *items;           /* JsonValue *, of an array or an object */
-    GPtrArray *keys;            /* char *, of an object: one for each item */
+    GPtrArray *keys;            /* char *, of an object: a key for each item */
 } JsonValue;
 
-/* One value and nothing after it, but for white space. */
+/*
+ * Parse a single value, which only white space may follow.  Return it, to be freed by the caller;
+ * NULL and @error if @text is not JSON.
+ */
 JsonValue *json_parse(const char *text, size_t length, GError **error);
 void json_value_free(JsonValue *value);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(JsonValue, json_value_free)
 
 /*
- * The member of an object: NULL (false) if it is not there, or is of another
- * kind, or @value is NULL or no object.
+ * Return the member @key of an object; it belongs to @value.  Return NULL (false, 0) if there is no
+ * such member, it is of another kind, or @value is NULL or no object.
  */
 const JsonValue *json_member(const JsonValue *value, const char *key);
 const char *json_member_string(const JsonValue *value, const char *key);
 bool json_member_bool(const JsonValue *value, const char *key);
-/* 0 instead of NULL. */
 double json_member_number(const JsonValue *value, const char *key);
 
 #define JSON_ERROR json_error_quark()

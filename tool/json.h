@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Writes JSON for other programs: a value after the other, commas, quotes and
- * indentation as they must be.
+ * Writes JSON (RFC 8259), value by value; commas, quotes and indentation are added.
  *
  * @key names the member of an object; it is NULL for the elements of an array,
  * and for the outermost value.
@@ -18,13 +17,14 @@
 typedef struct Json {
     GString *text;
     unsigned depth;
-    bool after_value;           /* a comma must come before the next one */
-    bool one_line;              /* for those who read line by line */
+    bool after_value;           /* a comma must come before the next value */
+    bool one_line;              /* no newline inside the text */
 } Json;
 
+/* Begin a text, of several lines, or of one, for programs that read line by line. */
 void json_init(Json *json);
 void json_init_line(Json *json);
-/* The text, with a newline at its end; g_free() it. */
+/* Return the text, with a newline at its end, to be freed by the caller.  @json is cleared. */
 char *json_finish(Json *json);
 
 /* @bracket is '{' or '['. */
@@ -37,7 +37,7 @@ void json_u64(Json *json, const char *key, uint64_t value);
 void json_double(Json *json, const char *key, double value);
 void json_bool(Json *json, const char *key, bool value);
 void json_null(Json *json, const char *key);
-/* As it was read. */
+/* Write a value that was read; a number keeps its digits. */
 void json_value(Json *json, const char *key, const JsonValue *value);
 
 #endif

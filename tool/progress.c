@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A line on the terminal that tells how far long work is.
+ * A line on the terminal that shows the progress of long work.
  */
 #include "tool/progress.h"
 
@@ -12,7 +12,7 @@
 
 static bool forbidden;
 static bool drawn;
-static bool in_line;            /* the console has begun a line on our terminal */
+static bool in_line;            /* the console has begun a line on the terminal */
 
 void progress_forbid(void)
 {
@@ -40,7 +40,7 @@ void progress_console(const char *bytes, size_t n)
     in_line = n ? bytes[n - 1] != '\n' && bytes[n - 1] != '\r' : in_line;
 }
 
-/* So that it does not wrap: half of it could not be removed. */
+/* Return the longest text that does not wrap.  Of a wrapped line, half could not be erased. */
 static int columns(void)
 {
     struct winsize size;
@@ -59,7 +59,7 @@ void progress_line(const char *format, ...)
     va_start(args, format);
     text = g_strdup_vprintf(format, args);
     va_end(args);
-    /* Bytes, not characters; a path with many of these is cut short. */
+    /* Bytes are counted, not characters, so text with many non-ASCII characters is cut short. */
     if (strlen(text) > (size_t)columns()) {
         text[columns()] = '\0';
         *(char *)g_utf8_find_prev_char(text, text + strlen(text)) = '\0';

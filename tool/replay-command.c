@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A recording that a QEMU is to replay.
+ * The manifest and the command line of a QEMU that replays a recording.
  */
 #include "tool/replay-command.h"
 
@@ -15,7 +15,7 @@ Manifest *replay_command_manifest(const char *directory, int checkpoint, GError 
     if (!manifest || !manifest_check_replayable(manifest, error)) {
         return NULL;
     }
-    /* If there is none at all, QEMU says what is wrong. */
+    /* QEMU reports the fault if a recording has no checkpoint at all. */
     if (checkpoint > 0 && (unsigned)checkpoint >= manifest->checkpoints->len) {
         g_set_error(error, MANIFEST_ERROR, MANIFEST_ERROR_INVALID,
                     "%s has no checkpoint %d: reprise info lists them", directory, checkpoint);

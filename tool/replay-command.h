@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A recording that a QEMU is to replay: whether this build can, and which QEMU for it.
+ * What `reprise replay` and `reprise debug` share: whether this build can replay a recording, and
+ * the command line of the QEMU that does.
  */
 #ifndef TOOL_REPLAY_COMMAND_H
 #define TOOL_REPLAY_COMMAND_H
@@ -9,12 +10,16 @@
 
 #include "recording/manifest.h"
 
-/* Its manifest, if it can be replayed from @checkpoint on (0: any). */
+/*
+ * Return the manifest of a recording, to be freed by the caller; NULL and @error if this build
+ * cannot replay it, or it has no @checkpoint of this number (0 is always accepted).
+ */
 Manifest *replay_command_manifest(const char *directory, int checkpoint, GError **error);
 
 /*
- * The machine that it was, for emulator_start().  @serial is where its console goes, in the words
- * of QEMU's -serial; @more are arguments of the user's, or NULL.
+ * Return the command line of the recorded machine for emulator_start(), to be freed with
+ * g_strfreev(); NULL and @error if that QEMU was not built.  @serial is the argument of QEMU's
+ * -serial.  @more are the user's arguments, or NULL.
  */
 char **replay_command_line(const Manifest *manifest, const char *serial, char **more,
                            GError **error);

@@ -198,7 +198,7 @@ int main(int argc, char **argv)
     int status = run(argc, argv);
     bool was_lost = ferror(stdout);
 
-    /* A full disk or a closed pipe must not look like success, also if it did not last. */
+    /* A full disk or a closed pipe is no success, even if later writes succeeded. */
     if (fflush(stdout) != 0 || was_lost) {
         fprintf(stderr, "reprise: cannot write the output: %s\n",
                 was_lost ? "some of it was lost" : strerror(errno));

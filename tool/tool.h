@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What the commands of the `reprise` tool share.  A command is a function that
- * gets its own name as argv[0] and returns the exit status.
+ * What the commands of the `reprise` tool share.  A command is a function that gets its own name as
+ * argv[0] and returns the exit status.  The tool has one thread.
  */
 #ifndef TOOL_TOOL_H
 #define TOOL_TOOL_H
@@ -13,28 +13,28 @@
 enum {
     STATUS_OK = 0,
     STATUS_DIVERGED = 1,        /* or different, or a recording that ended early */
-    STATUS_DAMAGED = 1,         /* of verify: the recording is */
+    STATUS_DAMAGED = 1,         /* of verify: the recording is damaged */
     STATUS_USAGE = 2,
 };
 
-/* Say it in one line on stderr; the status to return. */
+/* Print the error in one line on stderr.  Return STATUS_USAGE. */
 int usage_error(const char *format, const char *what);
 int input_error(const GError *error);
 
 /*
- * Options of @command, which are taken out of @argv; --help sets @help, and shows
- * @usage.  False if @status is to be returned.
+ * Parse the options of @command and remove them from @argv.  If an entry has set @help, print
+ * @usage.  Return false if the command ends here, with exit status *@status.
  */
 bool parse_options(const char *command, const GOptionEntry *entries, const gboolean *help,
                    const char *usage, int *argc, char ***argv, int *status);
 
 /*
- * The value of @option=VALUE, which is taken out of @argv; NULL: there is none.  glib's optional
- * values would take the next argument for it.
+ * Return VALUE of the last @option=VALUE in @argv, where @option alone remains; NULL if there is
+ * none.  The result points into @argv.  glib's optional values would also take the next argument.
  */
 const char *take_option_value(const char *option, int argc, char **argv);
 
-/* "500M" in bytes; 0 if it is no size. */
+/* Return a size such as "500M" in bytes; 0 if @text is no size. */
 uint64_t parse_size(const char *text);
 
 /* cmd-*.c */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Unix sockets, by path.
+ * Unix sockets that have a path.
  */
 #include "tool/unix-socket.h"
 
@@ -28,7 +28,10 @@ static int refuse(GError **error, const char *path, const char *why)
     return -1;
 }
 
-/* Makes way for a socket of ours; false and @error if that would harm somebody. */
+/*
+ * Remove a socket on which no process listens.  Return true if nothing is in the way of bind();
+ * false and @error if a process listens there, or the file is no socket.
+ */
 static bool remove_stale(const struct sockaddr_un *address, GError **error)
 {
     const char *path = address->sun_path;
@@ -36,13 +39,13 @@ static bool remove_stale(const struct sockaddr_un *address, GError **error)
     int fd, result, why;
 
     if (lstat(path, &info) < 0) {
-        return true;            /* bind() says what is wrong, if anything is */
+        return true;            /* if the path cannot be used, bind() reports why */
     }
     if (!S_ISSOCK(info.st_mode)) {
         refuse(error, path, "it exists, and is no socket: give another path");
         return false;
     }
-    /* Only this tells; it shall not wait until somebody who is busy takes the call. */
+    /* Only connect() shows whether a process listens.  A busy one must not block the tool. */
     fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     result = connect(fd, (const struct sockaddr *)address, sizeof(*address));
     why = errno;
