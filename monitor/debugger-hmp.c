@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What people who debug a recording can say to QEMU's monitor, from gdb (`monitor when`) or not.
+ * Commands of the human monitor for users who debug a recording, directly or from gdb (`monitor
+ * when`).  Each calls its QMP twin.  Main thread, big lock held.
  */
 #include "qemu/osdep.h"
 #include "hw/boards.h"
@@ -13,14 +14,14 @@
 
 #include "replay/debugger/debugger.h"
 
-/* --- what takes long ------------------------------------------------------------------ */
+/* --- commands that take long ---------------------------------------------------------- */
 
 typedef struct Waiting {
     Monitor *mon;
-    bool any;
+    bool any;                   /* a dot was printed */
 } Waiting;
 
-/* gdb gives up if it does not hear anything for a while. */
+/* Print a dot, every second: gdb gives up if there is no output for a while. */
 static void show_waiting(void *opaque)
 {
     Waiting *waiting = opaque;
@@ -36,7 +37,7 @@ static void begin_waiting(Waiting *waiting, Monitor *mon)
     debugger_tell_waiter(show_waiting, waiting);
 }
 
-/* True if there is no error, which is shown otherwise. */
+/* End the line of dots.  Return true if @error is NULL; else print and free @error. */
 static bool end_waiting(const Waiting *waiting, Error *error)
 {
     debugger_tell_waiter(NULL, NULL);
@@ -78,7 +79,7 @@ void hmp_goto(Monitor *mon, const QDict *qdict)
     }
 }
 
-/* --- questions ------------------------------------------------------------------------ */
+/* --- queries -------------------------------------------------------------------------- */
 
 static char *stream_name(bool is_vcpu, uint32_t vcpu)
 {

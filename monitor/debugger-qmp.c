@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * QMP commands for those who debug a recording (docs/guide-debugging.md).
- * Main thread, big lock held.
+ * QMP commands to debug a recording (docs/guide.md).  Main thread, big lock held.
  */
 #include "qemu/osdep.h"
 #include "hw/boards.h"
@@ -69,14 +68,18 @@ RecorderDigests *qmp_query_recorder_digests(Error **errp)
     return digests;
 }
 
-/* --- questions ------------------------------------------------------------------------ */
+/* --- queries -------------------------------------------------------------------------- */
 
 static unsigned n_vcpus(void)
 {
     return MACHINE(qdev_get_machine())->smp.cpus;
 }
 
-/* Can be asked, and where is that? */
+/*
+ * Return true if the guest can be queried now and @address is in main memory, and set *@offset to
+ * the offset there.  Return false and @errp if not.  @vcpu translates a virtual address; NULL: the
+ * vCPU that the debugger user looks at.
+ */
 static bool find(uint64_t address, uint64_t size, bool physical, const uint32_t *vcpu,
                  uint64_t *offset, Error **errp)
 {

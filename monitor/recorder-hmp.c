@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The recorder's commands in the human monitor: twins of those of QMP, which do the
- * work.  They run in the main thread, with the big lock held.
+ * The recorder's commands in the human monitor.  Each calls its QMP twin, which does the work.
+ * Main thread, big lock held.
  */
 #include "qemu/osdep.h"
 #include "monitor/hmp.h"
@@ -12,7 +12,7 @@
 #include "qobject/qdict.h"
 
 
-/* 0 is no limit here, so that one can be left out before another. */
+/* Unlike in QMP, 0 means no limit, so that max-seconds can be given without max-bytes. */
 void coroutine_fn hmp_recorder_start(Monitor *mon, const QDict *qdict)
 {
     int64_t max_bytes = qdict_get_try_int(qdict, "max-bytes", 0);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * QMP commands of the recorder; recorder-status.c has the query.  They run in the
- * main thread, with the big lock held; recorder-start in a coroutine.
+ * QMP commands of the recorder, but for query-recorder, which is in recorder-status.c.  Main
+ * thread, big lock held; recorder-start runs in a coroutine.
  */
 #include "qemu/osdep.h"
 #include "qapi/error.h"

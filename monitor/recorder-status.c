@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What the recorder and the vCPUs are doing, for people: query-recorder, and the
- * same as a table, on stderr when SIGUSR1 comes, and for `info recorder`.
+ * Reports what the recorder and the vCPUs do: query-recorder, and the same as a table, for `info
+ * recorder`, and on stderr at SIGUSR1.
  *
- * Main thread, big lock held.  The vCPUs run on meanwhile and are not asked: what
- * is read here are single words that their threads write, atomic each, a moment
- * old, and not all of the same moment.
+ * Main thread, big lock held.  The vCPUs go on running, and take no part.  This file reads single
+ * words that their threads write.  Each is read atomically, but the words may be slightly old and
+ * need not be consistent with each other.
  */
 #include "qemu/osdep.h"
 #include "qemu/main-loop.h"
@@ -32,7 +32,7 @@
 
 /* --- query-recorder --------------------------------------------------------- */
 
-/* How lines of memory came to a vCPU. */
+/* Append the counters that tell how lines of memory came to a vCPU. */
 static void add_counts(RecorderCounterList ***tail, const SphereCounts *counts)
 {
     const struct {
@@ -90,7 +90,7 @@ static RecorderCounterList *counters_of(const RecorderVcpu *v)
     return list;
 }
 
-/* NULL: nothing. */
+/* Return what @v waits for, in words, to be freed by the caller; NULL if it does not wait. */
 static char *waits_for(const RecorderVcpu *v, unsigned n_vcpus)
 {
     uint64_t stream = qatomic_read(&v->waited_stream);
@@ -184,9 +184,9 @@ RecorderInfo *qmp_query_recorder(Error **errp)
     return g_steal_pointer(&info);
 }
 
-/* --- the same as text --------------------------------------------------------- */
+/* --- as text ------------------------------------------------------------------ */
 
-/* Broken into lines that begin below what follows the heading. */
+/* Append @heading and the counters.  Long lines are broken, and go on below the first counter. */
 static void put_counters(GString *text, const char *heading, const RecorderCounterList *list)
 {
     size_t line = text->len;
