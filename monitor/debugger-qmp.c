@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * QMP commands to debug a recording (docs/guide.md).  Main thread, big lock held.
+ * QMP commands to debug a recording (docs/guide-debugging.md).  Main thread, big lock held.
  */
 #include "qemu/osdep.h"
 #include "hw/boards.h"

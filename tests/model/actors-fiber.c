@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Actors as fibers of one thread.  A switch may happen at each actor_pause(), and
- * the sphere, compiled with fiber-lock.h, pauses at each lock.
+ * Actors as fibers of one thread.  A switch may happen at each actor_pause().  The sphere is
+ * compiled with fiber-lock.h, and pauses at each lock.
  */
 #include <glib.h>
 #include <ucontext.h>
@@ -10,7 +10,10 @@
 #include "tests/model/random.h"
 
 #define STACK_SIZE (64 * 1024)
-/* Random choice is fair, so whoever can go on does within this. */
+/*
+ * The most calls of actor_wait() without progress.  The random choice of fibers is fair, so a fiber
+ * that can go on does so within this number.
+ */
 #define PATIENCE 200000
 
 typedef struct Fiber {
@@ -27,7 +30,7 @@ static struct {
     Actor *actor;
     uint64_t random;
     unsigned laziness;          /* one pause in so many is a switch */
-    unsigned idle;
+    unsigned idle;              /* calls of actor_wait() since the last progress */
 } all;
 
 static void fiber_main(void)

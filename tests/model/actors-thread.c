@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Actors as real threads, more than the host has cores, so that whoever is waited
- * for is often preempted.  A watchdog looks whether there is progress.
+ * Actors as real threads, more than the host has cores, so that a thread for which others wait is
+ * often preempted.  The caller's thread checks that there is progress.
  */
 #include <glib.h>
 #include <sched.h>
@@ -10,7 +10,7 @@
 #include "tests/model/actors.h"
 #include "tests/model/random.h"
 
-#define PATIENCE_S 30           /* the machine may be busy */
+#define PATIENCE_S 30           /* seconds without progress; the host may be busy */
 
 static struct {
     Actor *actor;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Who runs the simulated processors.  There are two implementations: fibers, where
- * a seed decides everything, so that a failure can be repeated and thousands of
- * interleavings take seconds; and real threads, for ThreadSanitizer, memory
- * ordering and sleeping.
+ * Actors run the simulated processors.  There are two implementations.  With fibers, a seed decides
+ * everything, so that a failure can be repeated and thousands of interleavings take seconds.  Real
+ * threads are for ThreadSanitizer, memory ordering and sleeping.
  */
 #ifndef TESTS_ACTORS_H
 #define TESTS_ACTORS_H
@@ -16,16 +15,16 @@
 typedef void Actor(void *opaque);
 
 /*
- * Run one actor for each of @opaque until all have returned.  False if they go on
- * without any progress; @dump was called then, and the process must end.
+ * Run an actor for each of the @n elements of @opaque until all have returned.  Return false if
+ * there is no progress; then @dump was called, actors still exist, and the process must end.
  */
 bool actors_run(unsigned n, Actor *actor, void *opaque[], uint64_t seed, void (*dump)(void));
 
-/* Somebody else may go on here. */
+/* Let other actors run, perhaps.  Called by an actor. */
 void actor_pause(void);
-/* Somebody else must go on here: the caller waits for something. */
+/* Let other actors run, since the caller, an actor, waits for one of them. */
 void actor_wait(void);
-/* Something was achieved. */
+/* Tell that there was progress. */
 void actor_progress(void);
 
 #endif

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Copies (protocol/copies.c) of words in one line of a page: translations (T), or
- * code with -DCODE (I).  A copy of the first word is used as long as there is one; else
- * the word is read, and a copy made, unless it is zero.  The second word is data beside it.
+ * A model for spin of copies (protocol/copies.c) of words in one line of a page: translations (T),
+ * or code with -DCODE (I).  A processor uses its copy of the first word as long as it has one.
+ * Else it reads the word and makes a copy, unless the word is zero.  The second word is data beside
+ * the first.
  *
- * No copy may be used that is not what memory has, and as with all accesses, whoever
- * changes a word must come after all uses of what was there (with -DCLOCKS).  Without, programs
- * go on for ever, and spin looks for a store that is never made.
+ * A copy that is used must equal the word in memory.  As with all accesses, a store must come after
+ * all uses of the word's old value; that is checked with -DCLOCKS.  Without -DCLOCKS programs go on
+ * for ever, and spin looks for a store that is never made.
  *
- * With -DASIDE who has a write bit may put it aside, and take it back (protocol/lease.c); and
- * the page may be unprotected at any time when nobody has copies, by stores to other lines of it.
+ * With -DASIDE, a processor may put its write bit aside and take it back (protocol/lease.c).  And
+ * the page may become unprotected whenever no processor has copies, as by a store to another line.
  *
- * With -DGIVE_BACK who has written the line may give it back, unasked (sphere_give_back()).
+ * With -DGIVE_BACK, the writer of the line may give it back unasked (sphere_give_back()).
  *
- * The first USERS processors use, and flush, STEPS times; those from WRITERS on store, and if
- * they do not use, STORES times.
+ * The first USERS processors use and flush copies, in STEPS steps.  Processors from WRITERS on
+ * store; those that do not use copies make STORES stores.
  */
 #ifndef N
 #define N 2
@@ -38,23 +39,23 @@
 
 byte version[WORDS];            /* 0: the word is zero */
 byte latest[WORDS];
-byte copy[N];                   /* the version of the first word that p has; 0: none */
-bool enters[N];                 /* its request is for making copies */
-bool in_copies[N];              /* it may have copies: in T, or in I */
+byte copy[N];                   /* the version of the first word that p has a copy of; 0: none */
+bool enters[N];                 /* the request of p is for making copies */
+bool in_copies[N];              /* p may have copies: it is in T, or in I */
 bool must_drop[N];
 bool protected;                 /* the page has no write bits */
 bool write_bit[N];
-bool aside[N];                  /* with -DASIDE, for a lease: it has one, but its next store misses */
-byte word[N];                   /* that its request wants to store to */
-byte in_hand[N];                /* the word that it was last granted to store to, + 1 */
-byte dropped[N];                /* who has dropped for its request */
+bool aside[N];                  /* -DASIDE: p put its write bit aside, so its next store misses */
+byte word[N];                   /* the word that the request of p wants to store to */
+byte in_hand[N];                /* the word that p was last granted to store to, + 1 */
+byte dropped[N];                /* processors that have dropped copies for the request of p */
 bool storing[N];
 #ifdef CLOCKS
-byte left[N * N];               /* what p did, when it left; [p] tells whether it has */
+byte left[N * N];               /* did[] of p when it left T; left[p * N + p] is 0 before that */
 #endif
 
 #define MAY(p, line, write) (write -> write_bit[p] : in_copies[p] || !enters[p])
-/* A store that was granted, made at last: copies_is_in_hand(). */
+/* The store was granted before, and is made now: copies_is_in_hand(). */
 #define IN_HAND(p, write) \
     ((write) && in_hand[p] == word[p] + 1 && !BROKEN(IN_HAND_PASSES) && !BROKEN(IN_HAND))
 
@@ -70,7 +71,7 @@ inline not_in_hand(p) {
     in_hand[p] = (BROKEN(IN_HAND_ENDS) -> in_hand[p] : 0)
 }
 
-/* copies_holders(), copies_drop(): ok_ stays if all others have dropped. */
+/* copies_holders(), copies_drop(): ok_ becomes false unless all other holders have dropped. */
 inline drop_copies(p) {
     q_ = 0;
     do
@@ -190,7 +191,7 @@ inline flush(p) {
 }
 
 #ifdef ASIDE
-/* lease_goes_on(): to own the line is not enough. */
+/* lease_goes_on(): it is not enough that p owns the line. */
 inline take_back(p) {
     if
     :: !protected &&
@@ -213,7 +214,7 @@ inline nobody_has_copies() {
 #endif
 
 #ifdef GIVE_BACK
-/* sphere_give_back(), between two steps: it goes on running, with nothing in hand. */
+/* sphere_give_back(), between two steps: p goes on running, with nothing in hand. */
 inline give_back(p) {
     remember_writer(p, 0);
     owned[0] = false;
@@ -246,7 +247,7 @@ inline choose(p) {
     fi
 }
 
-/* Only stores that go the slow way, without a write bit, think of the own copy. */
+/* Only a store on the slow path, without a write bit, drops p's own copy. */
 inline try(p) {
     enters[p] = op == USE;
     word[p] = w;
@@ -297,7 +298,7 @@ inline try(p) {
 #define COUNT skip
 #endif
 
-/* Steps, each in one go: who runs has nothing taken away.  @op is 0 between two. */
+/* Each step is atomic, since nothing is taken from a running processor.  @op is 0 between steps. */
 proctype Vcpu(byte p) {
     byte i, box, n, w, op;
     bool asked;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Instead of protocol/sphere-lock.h, whose include guard this takes: locks and
- * waits at which other fibers may go on.
+ * Locks and waits at which other fibers may run.  Replaces protocol/sphere-lock.h, whose include
+ * guard this file defines.
  */
 #ifndef PROTOCOL_SPHERE_LOCK_H
 #define PROTOCOL_SPHERE_LOCK_H
@@ -9,7 +9,7 @@
 #include "tests/model/rules.h"
 #include "tests/model/actors.h"
 
-/* Time that goes on when somebody looks, so that a seed decides this, too. */
+/* Return a time that advances with each call, so that a seed decides this, too. */
 static inline int64_t sphere_now_us(void)
 {
     static int64_t us;
@@ -17,7 +17,7 @@ static inline int64_t sphere_now_us(void)
     return us++;
 }
 
-/* Now and then others than these fibers have the host. */
+/* Return less time than has passed, as if other processes had used the host, too. */
 static inline int64_t sphere_cpu_us(void)
 {
     return sphere_now_us() / 2;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The small guest: its memory, the copies that it keeps, its interpreter.
+ * The small guest: its memory, the copies that its vCPUs keep, its interpreter.
  */
 #include <string.h>
 
@@ -133,7 +133,7 @@ static void store(Cpu *cpu, uint32_t offset, uint64_t value)
     if (!is_slow(cpu, offset)) {
         return;
     }
-    /* Its own copies. */
+    /* The vCPU's own copies. */
     cpu_drop_word(cpu, offset);
     for (unsigned i = 0; i < GUEST_CODE; i++) {
         if (guest_code_offset(i) == offset) {
@@ -169,7 +169,7 @@ static bool fetch(Cpu *cpu, unsigned i)
     return true;
 }
 
-/* May the table word be read, and what is made of it be kept? */
+/* Return true if the table word may be read, and a translation made from it may be kept. */
 static bool may_walk(Cpu *cpu, uint32_t offset)
 {
     return !cpu->port || (cpu->port->may_read(cpu, (Range){ offset, 8 }) &&
@@ -227,7 +227,7 @@ static bool own(Cpu *cpu, const Op *op, uint32_t at)
     return !cpu->port || cpu->port->may_write(cpu, range, all);
 }
 
-/* Has all that it probed write bits, or does nobody else run? */
+/* Return true if stores to all probed words need no permission: see CpuPort.unseen. */
 static bool is_alone(Cpu *cpu, const Insn *insn)
 {
     bool alone = true;

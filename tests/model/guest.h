@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A guest as small as can be that does everything the sphere must order: loads and
- * stores to shared lines, of one line and of several, atomics, a two-level page
- * table in memory whose translations are cached, code in memory of which copies are
- * kept, stores to both, faults, flushes, device accesses, DMA.
+ * A small guest that does everything the sphere must order: loads and stores to shared lines, of
+ * one line and of several, atomics, a two-level page table in memory whose translations are cached,
+ * code in memory of which copies are kept, stores to both, faults, flushes, device accesses, DMA.
  *
- * One interpreter serves recording and replay.  It makes one access at a time, so
- * that others may come between any two; recording asks for permission before each.
+ * One interpreter serves recording and replay.  It makes one access per call, so that other vCPUs
+ * may run between any two.  Recording asks for permission before each access.
  */
 #ifndef TESTS_GUEST_H
 #define TESTS_GUEST_H
@@ -26,7 +25,7 @@
 #define GUEST_MAX_STORES 4      /* of one instruction, in one line */
 #define GUEST_MAX_KINDS 24
 #define GUEST_NOWHERE UINT32_MAX
-#define GUEST_USED_LINES 24     /* of each page; nobody uses others */
+#define GUEST_USED_LINES 24     /* of each page; the others are never accessed */
 #define GUEST_LINE_WORDS (1 << (SPHERE_LINE_SHIFT - 3))
 
 typedef enum OpKind {
@@ -34,8 +33,8 @@ typedef enum OpKind {
     OP_WALK_ROOT,               /* @at: virtual address */
     OP_WALK_LEAF,
     OP_LOAD,                    /* @at: offset; virtual: in the translated line */
-    OP_PROBE,                   /* get permission to store, now and for all stores to come */
-    OP_ALONE,                   /* nobody else may run unless what was probed has write bits */
+    OP_PROBE,                   /* get permission for all later stores of the instruction */
+    OP_ALONE,                   /* run exclusively unless all probed lines have write bits */
     OP_OWN,                     /* get permission for one store */
     OP_STORE,
     OP_FLUSH,
@@ -46,34 +45,33 @@ typedef struct Op {
     OpKind kind;
     bool virtual;
     uint32_t at;
-    /* How many bytes to have, and how many to ask for if these miss. */
-    uint8_t size, all_size;
+    uint8_t size, all_size;     /* bytes that are accessed; bytes to request if these miss */
 } Op;
 
 typedef struct Insn {
     unsigned n;
     Op op[GUEST_MAX_OPS];
-    uint64_t salt;              /* of what it stores */
+    uint64_t salt;              /* makes the values that the instruction stores differ */
 } Insn;
 
-/* What all programs of a guest are about: few words that many use and change. */
+/* The pattern of all programs of a guest: a few words that many vCPUs use and change. */
 typedef enum Theme {
-    THEME_ANY,
-    THEME_LEFT,                 /* T, and stores that nobody sees then */
-    THEME_GIVEN_BACK,           /* a line that is given back between two stores */
-    THEME_CODE,                 /* a page that is read, and written by DMA, as a whole */
+    THEME_ANY,                  /* no pattern */
+    THEME_LEFT,                 /* vCPUs drop all translations; unseen stores follow */
+    THEME_GIVEN_BACK,           /* a line is given back between two stores */
+    THEME_CODE,                 /* a page is read, and written by DMA, as a whole */
     THEMES
 } Theme;
 
-/* How often which kind of instruction occurs. */
+/* How often each kind of instruction occurs. */
 typedef struct Mix {
     unsigned weight[GUEST_MAX_KINDS], sum;
-    unsigned fetches;           /* of 4 instructions */
-    unsigned first, virtuals;   /* addresses that are translated */
+    unsigned fetches;           /* so many of 4 instructions fetch code */
+    unsigned first, virtuals;   /* first virtual address that is used, and how many are */
     bool roots;                 /* only the first level of tables changes */
 } Mix;
 
-/* What an access saw: the word's version, a write's being the one it made. */
+/* What an access saw: the version of the word; for a write, the version that it made. */
 typedef struct Seen {
     uint32_t word, version;
     bool write;
@@ -91,12 +89,12 @@ typedef struct Range {
     unsigned size;
 } Range;
 
-/* What recording adds; false: abandon the step. */
+/* What recording adds.  A function that returns false makes the interpreter abandon the step. */
 typedef struct CpuPort {
     bool (*may_read)(Cpu *cpu, Range range);
-    /* To @range, or if that misses, to @all. */
+    /* Get permission for @range; if that misses, request @all. */
     bool (*may_write)(Cpu *cpu, Range range, Range all);
-    /* Needs no permission to store there any more? */
+    /* Return true if a store there needs no permission: write bit, or exclusive execution. */
     bool (*unseen)(Cpu *cpu, uint32_t offset);
     bool (*enter_table)(Cpu *cpu, uint32_t offset);
     bool (*enter_code)(Cpu *cpu, uint32_t offset);
@@ -106,8 +104,8 @@ typedef struct CpuPort {
 
 struct Cpu {
     Memory *memory;
-    const CpuPort *port;        /* NULL: everything is allowed */
-    uint64_t state;             /* its registers: a hash of all it has seen */
+    const CpuPort *port;        /* NULL: replay, everything is allowed */
+    uint64_t state;             /* the registers: a hash of all that the vCPU has seen */
     struct {
         bool valid;
         uint32_t line;
@@ -118,14 +116,14 @@ struct Cpu {
         uint64_t value;
         uint32_t version;
     } code[GUEST_CODE];
-    /* Of the present try. */
-    unsigned next;              /* op */
+    /* Of the current try. */
+    unsigned next;              /* index of the next op */
     uint64_t value;
     uint32_t line, leaf;
     uint32_t root_version;
     bool fault;
     unsigned n_stores;
-    /* Stores to these lines go the slow way, where copies are thought of. */
+    /* Stores to these lines take the slow path, which drops the vCPU's own copies. */
     unsigned n_slow;
     uint32_t slow[2 * GUEST_MAX_OPS];
     unsigned n_seen;
@@ -134,34 +132,37 @@ struct Cpu {
 
 typedef enum OpResult {
     OP_GO_ON,
-    OP_ABANDON,                 /* not allowed yet */
-    OP_NOT_ALONE,               /* only under exclusive execution */
+    OP_ABANDON,                 /* the access is not allowed yet */
+    OP_NOT_ALONE,               /* the step must run under exclusive execution */
     OP_END,                     /* the step has ended */
 } OpResult;
 
+/* Draw a mix; draw a program of @n instructions from a mix. */
 void guest_mix(Mix *mix, uint64_t *random);
 void guest_program(Insn *insns, unsigned n, const Mix *mix, uint64_t *random);
-/* One of those who play together, one for each vCPU. */
+/* Draw the program of vCPU @player in a theme, in which each vCPU has its own part. */
 void guest_play(Insn *insns, unsigned n, Theme theme, unsigned player, uint64_t *random);
+/* Draw the memory at the start. */
 void guest_memory(Memory *memory, uint64_t *random);
-/* A range that DMA may write; about anything. */
+/* Draw a range for DMA to write: tables, code or data, up to a whole page. */
 void guest_dma_range(Theme theme, uint64_t *random, uint32_t *offset, unsigned *size);
 
-/* Forget the try. */
+/* Begin a try of an instruction, and forget the last one. */
 void cpu_restart(Cpu *cpu);
-/* One access of the step; OP_END leaves @seen for the caller until cpu_restart(). */
+/* Make one access of the step.  After OP_END, @cpu->seen is valid until cpu_restart(). */
 OpResult cpu_op(Cpu *cpu, const Insn *insn);
-/* Copies may go at any time. */
+/* Drop copies of a word, of all translations, of all code, at random: allowed at any time. */
 void cpu_drop_word(Cpu *cpu, uint32_t offset);
 void cpu_drop_translations(Cpu *cpu);
 void cpu_drop_code(Cpu *cpu);
 void cpu_drop_something(Cpu *cpu, uint64_t *random);
-/* Walk now, if that works, though nothing needs it. */
+/* Make the translation that @insn will need already, unless the walk faults. */
 void cpu_walk_ahead(Cpu *cpu, const Insn *insn);
 
+/* Read or write a word.  *@version, or the result, is the version that was read or made. */
 uint64_t memory_read(Memory *memory, uint32_t offset, uint32_t *version);
 uint32_t memory_write(Memory *memory, uint32_t offset, uint64_t value);
-/* What DMA's step @n stores at @offset. */
+/* Return the value that step @n of DMA stores at @offset. */
 uint64_t guest_dma_value(unsigned n, uint32_t offset);
 
 #endif

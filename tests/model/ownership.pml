@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Lines that pass between vCPUs, and DMA with -DDMA.  Each instruction accesses one line
- * or two; a vCPU may wait for the big lock, be stopped for exclusive
- * execution, or want it.  With -DUSER it may be in user mode, which reaches no line at first.
+ * A model for spin of lines that pass between vCPUs, and DMA with -DDMA.  Each instruction accesses
+ * one line or two.  A vCPU may wait for the big lock, be stopped for exclusive execution, or want
+ * exclusive execution.  With -DUSER, a vCPU may be in user mode, which reaches no line at first.
  *
- * With -DCLOCKS programs are short, and the arcs are checked.  Without, they go on for ever,
- * and spin looks for a request that is never granted.
+ * With -DCLOCKS programs are short, and the arcs are checked.  Without -DCLOCKS programs go on for
+ * ever, and spin looks for a request that is never granted.
  */
 #ifndef LINES
 #define LINES 2
@@ -33,7 +33,7 @@
 
 #include "sphere.pml"
 
-/* What is done while nobody may take anything is done in one go. */
+/* What a processor does while nothing can be taken from it is atomic. */
 inline sphere_safe(p) {
     atomic {
         settle(p);
@@ -63,14 +63,14 @@ inline sphere_await(p) {
 }
 
 bool executing[N];
-byte stopper;                   /* who wants exclusive execution, or has it, + 1 */
+byte stopper;                   /* the vCPU that wants or has exclusive execution, + 1; 0: none */
 bool big_lock;
 
 inline exec_start(p) {
     atomic { !stopper -> executing[p] = true }
 }
 
-/* Who waits for a line counts as executing: it may be granted, and then it runs. */
+/* A vCPU that waits for a line counts as executing, since it runs when it is granted. */
 inline start_exclusive(p) {
     atomic { !stopper -> stopper = p + 1 };
     i = 0;
@@ -81,7 +81,7 @@ inline start_exclusive(p) {
     i = 0
 }
 
-/* One try; @asked tells whether it was abandoned. */
+/* Try an instruction; it is abandoned if @asked. */
 inline try(p) {
     last = a;
     do
@@ -114,7 +114,7 @@ inline step_exclusively(p) {
     start_exclusive(p);
     sphere_run(p);
     exclusive[p] = true;
-    /* Only DMA may be in the way, for a moment. */
+    /* Only DMA may still hold a line, for a moment. */
     asked = true;
     do
     :: asked ->
@@ -128,7 +128,7 @@ inline step_exclusively(p) {
     sphere_run(p)
 }
 
-/* Before anybody asks.  All its steps have ended. */
+/* sphere_give_back(): before the line is requested, and when all steps of p have ended. */
 inline give_back(p, line) {
     atomic {
         if
@@ -155,7 +155,9 @@ inline enter_user(p) {
     }
 }
 
-/* Before it is accessed: an exception, or the kernel has made a translation. */
+/*
+ * Before an access: an exception leaves user mode, or a translation by the kernel opens the line.
+ */
 inline reach(p, line) {
     if
     :: in_user[p] && !open[line] && !BROKEN(LEAVE_USER) -> in_user[p] = false
@@ -211,7 +213,7 @@ proctype Vcpu(byte p) {
         :: true
         fi;
 #endif
-        /* Few kinds: each one more multiplies the states. */
+        /* Few kinds of instructions: each multiplies the states. */
         atomic {
             if
             :: a = 0; wa = true; two = false

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Where the words of the small guest are: two levels of tables, code, data.
+ * The memory layout of the small guest: two levels of tables, code, data.
  */
 #ifndef TESTS_PLACES_H
 #define TESTS_PLACES_H
@@ -21,7 +21,7 @@ static inline uint32_t guest_root_offset(unsigned virtual)
     return PAGE(ROOT_PAGE) + LINE(i / 2) + i % 2 * 8;
 }
 
-/* A root entry that is not zero leads to one of three groups; two share a line. */
+/* A root entry that is not zero selects one of three groups of leaves; two groups share a line. */
 static inline uint32_t guest_leaf_offset(uint64_t root, unsigned virtual)
 {
     unsigned group = root % 3;
@@ -44,7 +44,7 @@ static inline bool guest_is_table(uint32_t offset)
     return offset >> SPHERE_PAGE_SHIFT <= LEAF_PAGE;
 }
 
-/* Often zero in tables: absence matters there. */
+/* Make a third of all table entries zero, so that walks fault often. */
 static inline uint64_t guest_sanitize(uint32_t offset, uint64_t value)
 {
     return guest_is_table(offset) && value % 3 == 0 ? 0 : value;

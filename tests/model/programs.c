@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Random programs for the small guest, and what devices write.
+ * Random programs and random DMA for the small guest.
  */
 #include <string.h>
 
@@ -9,7 +9,7 @@
 
 /* --- operands ---------------------------------------------------------------------- */
 
-/* Data; some lies beside tables and code. */
+/* Return the offset of a data word; some lie in pages of tables and code. */
 static uint32_t data_offset(uint64_t *random)
 {
     static const uint32_t odd[] = {
@@ -97,7 +97,7 @@ static void add_wide_load(Insn *insn, uint32_t line)
     insn->op[insn->n - 1].size = 16;
 }
 
-/* To two lines of one page: it gets them both, but each store asks by itself. */
+/* Add stores to two lines of one page.  The probe gets both, but each store asks by itself. */
 static void add_wide_store(Insn *insn, uint32_t at)
 {
     add(insn, OP_PROBE, false, at);
@@ -106,7 +106,7 @@ static void add_wide_store(Insn *insn, uint32_t at)
     add_store(insn, false, at + 8);
 }
 
-/* Without a probe, so the first store that misses asks for all of them. */
+/* Add stores to one line, without a probe: the first store requests all of them if it misses. */
 static void add_stores_to_line(Insn *insn, bool virtual, uint32_t line, uint64_t *random)
 {
     unsigned n = 2 + random_below(random, GUEST_MAX_STORES - 1);
@@ -120,7 +120,7 @@ static void add_stores_to_line(Insn *insn, bool virtual, uint32_t line, uint64_t
     }
 }
 
-/* To two pages, perhaps: words of only one of them are in hand. */
+/* Add two stores, perhaps to two pages.  Only words of one page can be in hand. */
 static void add_two_stores(Insn *insn, uint32_t a, uint32_t b)
 {
     add(insn, OP_PROBE, false, a);
@@ -137,7 +137,7 @@ typedef enum InsnKind {
     INSN_FLUSH, INSN_DEVICE, INSN_FETCH, INSN_REST, INSN_KINDS
 } InsnKind;
 
-/* A line that has whatever may be in one. */
+/* Return the offset of a line with tables, code or data. */
 static uint32_t any_line(const Mix *mix, uint64_t *random)
 {
     switch (random_below(random, 3)) {
@@ -205,7 +205,7 @@ static void guest_insn(Insn *insn, InsnKind kind, const Mix *mix, uint64_t *rand
     case INSN_TABLE_LOAD:
         add(insn, OP_LOAD, false, table);
         break;
-    case INSN_TABLE_CHANGE:     /* makes its line migratory */
+    case INSN_TABLE_CHANGE:     /* makes the line migratory */
         add(insn, OP_LOAD, false, table);
         add_store(insn, false, table);
         break;
@@ -213,7 +213,7 @@ static void guest_insn(Insn *insn, InsnKind kind, const Mix *mix, uint64_t *rand
         add_wide_load(insn, table & -PAGE(1));
         add_store(insn, false, table);
         break;
-    case INSN_BESIDE_TABLE:     /* in its line, mostly */
+    case INSN_BESIDE_TABLE:     /* mostly in the line of the table word */
         add_store(insn, false, (table & -PAGE(1)) + LINE(random_one_in(random, 4)) +
                                random_below(random, 8) * 8);
         break;
@@ -227,10 +227,10 @@ static void guest_insn(Insn *insn, InsnKind kind, const Mix *mix, uint64_t *rand
         add(insn, OP_FLUSH, false, 0);
         break;
     case INSN_DEVICE:
-        insn->n = 0;            /* it must not have touched memory */
+        insn->n = 0;            /* no access to memory may come before a device access */
         add(insn, OP_DEVICE, false, 0);
         break;
-    case INSN_REST:             /* needs nothing that others write */
+    case INSN_REST:             /* a load of a word that no other vCPU of a theme writes */
         add(insn, OP_LOAD, false, PAGE(DATA_PAGE));
         break;
     case INSN_FETCH:
@@ -244,7 +244,7 @@ static void guest_insn(Insn *insn, InsnKind kind, const Mix *mix, uint64_t *rand
 
 /* --- programs ---------------------------------------------------------------------- */
 
-/* What is rare in one program is common in another. */
+/* Instructions that are rare in one program are common in another. */
 void guest_mix(Mix *mix, uint64_t *random)
 {
     static const unsigned weights[] = { 0, 0, 0, 1, 1, 2, 4, 10 };
@@ -276,14 +276,15 @@ void guest_program(Insn *insns, unsigned n, const Mix *mix, uint64_t *random)
 }
 
 /*
- * What vCPUs do again and again, at their leisure: all that must come together by chance to show
- * that a rule is broken, and little that would order it otherwise.
+ * The instructions that each vCPU repeats in a theme, with pauses between them.  Together they are
+ * what must coincide to show that a rule is broken.  There are few others, since their arcs would
+ * hide that an arc is missing.
  */
 #define PLAYERS MAX_VCPUS
 #define MOST_LINES 6
 
 static const InsnKind plays[THEMES][PLAYERS][MOST_LINES] = {
-    /* Who changes a line of tables in which it has stored elsewhere, when nobody has copies. */
+    /* A vCPU changes a table line, in which it stored to another word, while no vCPU has copies. */
     [THEME_LEFT] = {
         { INSN_LOAD, INSN_LOAD, INSN_LOAD, INSN_FLUSH, INSN_REST, INSN_REST },
         { INSN_BESIDE_TABLE, INSN_WIDE_CHANGE },
@@ -291,7 +292,7 @@ static const InsnKind plays[THEMES][PLAYERS][MOST_LINES] = {
         { INSN_BESIDE_TABLE, INSN_WIDE_CHANGE },
         { INSN_TABLE_CHANGE, INSN_SAME_PAGE },
     },
-    /* Who stores to a table twice, and gives it back meanwhile. */
+    /* A vCPU stores to a table word twice, and gives the line back in between. */
     [THEME_GIVEN_BACK] = {
         { INSN_FLUSH, INSN_REST, INSN_LOAD, INSN_LOAD, INSN_LOAD, INSN_LOAD },
         { INSN_TABLE_STORE },
@@ -299,7 +300,7 @@ static const InsnKind plays[THEMES][PLAYERS][MOST_LINES] = {
         { INSN_TABLE_STORE, INSN_REST },
         { INSN_TABLE_STORE, INSN_SAME_PAGE },
     },
-    /* Who waits for a line of a page that others read, and DMA writes, as a whole. */
+    /* A vCPU waits for a line of a page that others read, and DMA writes, as a whole. */
     [THEME_CODE] = {
         { INSN_FETCH },
         { INSN_FETCH },

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Recording the small guest: one actor for each vCPU and one for devices, using
- * the sphere as QEMU's glue does.
+ * Records the small guest.  There is an actor for each vCPU and one for devices.  They use the
+ * sphere as the recorder in QEMU does.
  */
 #include "tests/model/rules.h"
 #include "tests/model/actors.h"
@@ -51,7 +51,10 @@ static void exec_start(Vcpu *v)
     }
 }
 
-/* Not executing.  A vCPU that waits for a line counts as executing: it may be granted. */
+/*
+ * Wait until no vCPU executes, and keep all others from executing.  The caller must not be
+ * executing.  A vCPU that waits for a line counts as executing, since it runs when it is granted.
+ */
 static void start_exclusive(Vcpu *v)
 {
     int nobody = 0;
@@ -85,7 +88,7 @@ void vcpu_kick(void *vcpu)
 static void log_event(Stream *stream, Event event)
 {
     if (stream->events->len) {
-        /* A reader meets events in the order of their positions. */
+        /* Readers rely on events in the order of their positions. */
         g_assert(event.at >= g_array_index(stream->events, Event, stream->events->len - 1).at);
     }
     g_array_append_val(stream->events, event);
@@ -115,7 +118,7 @@ static void settle(Vcpu *v)
     }
 }
 
-/* Not by an instruction that would do so in replay, too. */
+/* Drop all translations, which is logged: no instruction does it, so replay has to be told. */
 static void leave_tables(Vcpu *v)
 {
     cpu_drop_translations(&v->cpu);
@@ -210,7 +213,7 @@ static bool answer(Vcpu *v, SphereAnswer answer)
     if (answer == SPHERE_GRANTED ||
         (random_one_in(&v->random, 2) && sphere_linger(v->processor))) {
         if (random_one_in(&v->random, 2)) {
-            sphere_boundary(v->processor, v->position);     /* this step, in mid-block */
+            sphere_boundary(v->processor, v->position);     /* of this step, though in mid-block */
         }
         sphere_arcs(v->processor, emit_arc, v->stream);
         write_bits_got(v);
@@ -219,7 +222,10 @@ static bool answer(Vcpu *v, SphereAnswer answer)
     return false;
 }
 
-/* In user mode, what is not open is opened by a translation, or an exception comes first. */
+/*
+ * Called before each access.  A vCPU in user mode reaches a closed page either because a new
+ * translation has opened it, or after an exception, which leaves user mode.
+ */
 static void reach(Vcpu *v, uint32_t offset)
 {
     if (v->processor->in_user && !sphere_is_open(guest.sphere, offset)) {
@@ -303,7 +309,10 @@ static void port_flushed(Cpu *cpu)
     v->walks = 0;
 }
 
-/* Under the big lock, from any thread that is not running in the sphere. */
+/*
+ * Let a device write, if writes are left.  Called with the big lock held, by the devices' actor or
+ * by a vCPU that is safe.
+ */
 static void dma_write(void)
 {
     Processor *p = sphere_dma(guest.sphere);
@@ -408,7 +417,10 @@ static void begin_exclusive(Vcpu *v)
     start_exclusive(v);
 }
 
-/* Others run from now on: so before that a fault, too, has become a step. */
+/*
+ * Make the step under exclusive execution.  Also a faulting step must be counted before other vCPUs
+ * run again.
+ */
 static void step_exclusively(Vcpu *v, const Insn *insn)
 {
     bool late;
@@ -443,7 +455,7 @@ static Place place_of(const Stream *stream, Position position)
     };
 }
 
-/* No vCPU executes, and devices wait for the big lock. */
+/* Save the state of all.  Called with the big lock held, while no vCPU executes. */
 static void make_cut(Cut *to)
 {
     const Stream *stream = guest.recording->stream;
@@ -476,7 +488,7 @@ static void cut(Vcpu *v)
 
 /* --- programs ----------------------------------------------------------------------- */
 
-/* Does it need no more than what it asks for at once? */
+/* Return true if the first request of the instruction covers all of its accesses. */
 static bool is_one_access(const Insn *insn)
 {
     const Op *first = &insn->op[0];
@@ -503,7 +515,7 @@ static void step(Vcpu *v, const Insn *insn)
             return;
         }
         if (result == OP_ABANDON) {
-            /* Nothing is taken from it between a grant and the next try. */
+            /* Nothing may be taken between a grant and the next try, so one wait is enough. */
             v->stream->waited_twice |= tries && is_one_access(insn);
             wait_for_line(v);
         }
@@ -529,7 +541,7 @@ static void vcpu_main(Vcpu *v)
             cut(v);
         }
         step(v, &guest.recording->insns[v->processor->index][v->insn]);
-        /* A kick may have come, and have been seen, before what was waited for. */
+        /* The kick of a request may have been taken before the step waited for a line. */
         if (sphere_is_pressed(v->processor)) {
             until_boundary = 0;
         }

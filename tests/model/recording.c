@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A whole recording of the small guest: a seed decides what it is like, and its actors run.
+ * Makes a whole recording of the small guest: draws the guest from a seed, and runs its actors.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -10,10 +10,10 @@
 #include "tests/model/actors.h"
 #include "tests/model/vcpu.h"
 
-/* One in so many recordings is of long programs. */
+/* One recording in so many has long programs. */
 #define LONG_ONES 16
 
-/* --- chance ----------------------------------------------------------------------------- */
+/* --- random choices --------------------------------------------------------------------- */
 
 static void choose_size(Recording *r, uint64_t *random)
 {
@@ -26,7 +26,7 @@ static void choose_size(Recording *r, uint64_t *random)
                  10 + random_below(random, 60);
 }
 
-/* In a theme, little makes vCPUs safe that is not asked for anything. */
+/* Draw parameters.  In a theme, a vCPU without requests to serve seldom becomes safe. */
 static void choose_world(uint64_t *random)
 {
     bool any = guest.theme == THEME_ANY;
@@ -144,7 +144,7 @@ Recording *recording_make(uint64_t seed)
         add_counts(&r->counts, &guest.sphere->processor[i].counts);
     }
     if (!ended) {
-        return NULL;            /* and what was allocated stays: others may use it */
+        return NULL;            /* nothing is freed: actors that hang may still use it */
     }
     sphere_free(guest.sphere);
     return r;

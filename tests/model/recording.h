@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A recording of the small guest: for each processor its steps, and what must
- * happen before which of them.  That is all that replay gets; what steps saw
- * is there for checking alone.
+ * A recording of the small guest: for each processor, its steps, and the events that must happen
+ * before each step.  Replay gets no more than that.  What steps saw is only for checks.
  */
 #ifndef TESTS_RECORDING_H
 #define TESTS_RECORDING_H
@@ -21,24 +20,24 @@ typedef enum EventKind {
 
 typedef struct Event {
     EventKind kind;
-    Position at;                /* before this step */
-    unsigned from;
-    uint64_t value;             /* source position, or offset of the word */
+    Position at;                /* the event comes before this step */
+    unsigned from;              /* of a wait: the processor that is waited for */
+    uint64_t value;             /* its position, or the offset of the word to drop */
 } Event;
 
 typedef struct Step {
     bool nop;
-    bool ends_nothing;          /* a broken rule: the position stays */
-    uint64_t state;             /* of the vCPU, afterwards */
+    bool ends_nothing;          /* the position does not advance, which breaks a rule */
+    uint64_t state;             /* of the vCPU, after the step */
     uint32_t dma_offset;
     unsigned dma_size;
     unsigned first_seen, n_seen;
 } Step;
 
-/* A vCPU got a write bit: from now on it may change these words, unseen. */
+/* A vCPU got a write bit: from @step on, it may change these words without a request. */
 typedef struct WriteBit {
     unsigned step;
-    uint32_t word;              /* the first one of the line */
+    uint32_t word;              /* the first word of the line */
     uint32_t version[GUEST_LINE_WORDS];
 } WriteBit;
 
@@ -47,18 +46,18 @@ typedef struct Stream {
     GArray *steps;              /* Step */
     GArray *seen;               /* Seen */
     GArray *write_bits;         /* WriteBit */
-    bool waited_twice;          /* for one access: what it got was of no use */
+    bool waited_twice;          /* for one access: the first grant was lost again */
     bool torn;                  /* a step was abandoned between two stores */
 } Stream;
 
-/* Where a stream is at a cut. */
+/* The position of a stream at a cut. */
 typedef struct Place {
     unsigned event, step, insn;
     Position position;
     uint64_t state;
 } Place;
 
-/* A checkpoint: all are between two steps. */
+/* A checkpoint, at which all streams are between two steps. */
 typedef struct Cut {
     Memory memory;
     Place place[MAX_PROCESSORS];
@@ -71,19 +70,25 @@ typedef struct Recording {
     Stream stream[MAX_PROCESSORS];
     unsigned n_cuts;
     Cut cut[MAX_CUTS];
-    SphereCounts counts;        /* of all */
+    SphereCounts counts;        /* sums over all processors */
 } Recording;
 
-/* NULL if it hangs: the sphere's state was printed. */
+/*
+ * Make the recording of a seed, to be freed by the caller; NULL if there is no progress: then the
+ * sphere's state was printed, and the process must end.
+ */
 Recording *recording_make(uint64_t seed);
 void recording_free(Recording *recording);
 void recording_print(const Recording *recording);
 
-/* Is every pair of accesses that conflict ordered by the log?  NULL, or what is not. */
+/*
+ * Check that the log orders every pair of conflicting accesses.  Return NULL, or a pair that is not
+ * ordered, in words, to be freed by the caller.
+ */
 char *recording_check_order(const Recording *recording);
 /*
- * Replay in a random order that the log allows, from the start or from a cut.  NULL, or the first
- * difference.
+ * Replay in a random order that the log allows, from the start or from a cut.  Return NULL, or the
+ * first difference, in words, to be freed by the caller.
  */
 char *recording_replay(const Recording *recording, const Cut *from, uint64_t seed);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Replaying the small guest from its log, one access of one processor at a time, in
- * any order that the log allows; and checking the log itself: a random order
- * may hide a missing arc, vector clocks do not.
+ * Replays the small guest from its log, one access of one processor at a time, in any order that
+ * the log allows.  Also checks the log itself with vector clocks, since a random order may hide
+ * that an arc is missing.
  */
 #include <inttypes.h>
 #include <limits.h>
@@ -25,7 +25,7 @@ typedef struct Replay {
     Memory memory;
     Player player[MAX_PROCESSORS];
     uint64_t random;
-    bool keeps;                 /* its copies, as long as it can */
+    bool keeps;                 /* copies are kept as long as possible, not dropped at random */
 } Replay;
 
 static const Event *next_event(const Player *p)
@@ -40,7 +40,7 @@ static const Step *next_step(const Player *p)
            &g_array_index(p->stream->steps, Step, p->step) : NULL;
 }
 
-/* True if it could be done. */
+/* Apply an event.  Return false if it is a wait that has not ended. */
 static bool replay_event(Replay *r, Player *p, const Event *event)
 {
     switch (event->kind) {
@@ -76,7 +76,7 @@ static void end_step(Player *p, const Step *step)
     p->begun = false;
 }
 
-/* One access, or one event.  False if it has to wait, or is at its end. */
+/* Make one access of processor @i, or apply one event.  Return false if it waits or has ended. */
 static bool advance(Replay *r, unsigned i, char **difference)
 {
     Player *p = &r->player[i];
@@ -140,7 +140,7 @@ static char *deadlock(Replay *r)
     return g_string_free(text, false);
 }
 
-/* From a cut it knows nothing but what memory and registers were. */
+/* Begin at a cut, with its registers, and without copies. */
 static void begin_at(Player *p, const Place *place)
 {
     p->event = place->event;
@@ -167,8 +167,9 @@ static void replay_begin(Replay *r, const Recording *recording, const Cut *from,
 }
 
 /*
- * The processor that is first in a random order goes on as far as it can: that
- * leads farther from what was recorded than to take turns.
+ * Advance the first processor of @order that can go on.  Unless @turns, that is mostly the same one
+ * as long as it can, which leads farther from the recorded interleaving than taking turns.  Return
+ * false if none can go on.
  */
 static bool advance_one(Replay *r, const unsigned order[], unsigned n, bool turns,
                         char **difference)
@@ -220,13 +221,13 @@ char *recording_replay(const Recording *recording, const Cut *from, uint64_t see
 
 /* --- the log itself ----------------------------------------------------------------- */
 
-typedef unsigned Clock[MAX_PROCESSORS];     /* steps of each that have ended */
+typedef unsigned Clock[MAX_PROCESSORS];     /* steps of each processor that have ended */
 
 typedef struct Access {
     unsigned processor, step;
 } Access;
 
-/* One that read a version of a word; @next is another one, or NONE. */
+/* A read of a version of a word; @next is the index of another read of it, or NONE. */
 typedef struct Read {
     Access by;
     unsigned next;
@@ -237,13 +238,13 @@ typedef struct Read {
 typedef struct Order {
     const Recording *recording;
     Clock *clock[MAX_PROCESSORS];           /* for each step: what comes before it */
-    unsigned versions[GUEST_WORDS + 1];     /* of all words before this one */
+    unsigned versions[GUEST_WORDS + 1];     /* how many versions the words before this one have */
     Access *writers;                        /* of all versions of all words */
-    unsigned *readers;                      /* of these, and of what was there before */
+    unsigned *readers;                      /* first Read of each version, including version 0 */
     GArray *reads;                          /* Read */
 } Order;
 
-/* Who wrote this version of a word?  NULL: it was there before, or has never been. */
+/* Return the write that made this version; NULL if it is the initial one or does not exist. */
 static Access *writer_of(const Order *o, unsigned word, unsigned version)
 {
     unsigned n = o->versions[word + 1] - o->versions[word];
@@ -257,7 +258,7 @@ static bool comes_before(const Order *o, Access a, Access b)
            o->clock[b.processor][b.step][a.processor] > a.step;
 }
 
-/* Clocks of all steps, along the waits; false if these have a cycle. */
+/* Compute the clocks of all steps, along the waits.  Return false if the waits have a cycle. */
 static bool make_clocks(Order *o)
 {
     unsigned n = o->recording->n_vcpus + 1;
@@ -312,7 +313,10 @@ static char *unordered(const char *what, Access a, Access b, const Seen *seen)
                            seen->version);
 }
 
-/* @here is what saw @seen: after the write of that version, before the next one. */
+/*
+ * Check that @here, which saw @seen, comes after the write of the version that it read or replaced,
+ * and before the next write.  Return NULL, or what is wrong, to be freed by the caller.
+ */
 static char *check_access(const Order *o, Access here, const Seen *seen)
 {
     const Access *before = writer_of(o, seen->word, seen->version - seen->write);
@@ -359,8 +363,8 @@ static void find_readers(Order *o)
 }
 
 /*
- * A write bit is as good as a store to any word of the line: so whoever reads one of them
- * does so before, or after.
+ * Check that each read of a word of the line is ordered before or after @bit.  With a write bit, a
+ * processor might have stored to any word of the line.  Result as for check_access().
  */
 static char *check_write_bit(const Order *o, unsigned processor, const WriteBit *bit)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Records and replays a small random guest, once for each seed, and ends at the first
- * one whose log does not order it, or whose replay differs.
+ * Records and replays a small random guest for each seed, and ends at the first seed whose log does
+ * not order all conflicting accesses, or whose replay differs.
  *
  *   sphere-tester [--first SEED] [--seeds N] [--seconds S] [--print] [--break RULE] [--rules]
  *
- * --break switches one rule of the protocol off; then the exit status is 0 if some seed
- * shows it, which tells that this tester can fail.
+ * --break switches one rule of the protocol off.  Then the exit status is 0 if a seed fails, which
+ * shows that the tester would notice.
  */
 #include <inttypes.h>
 #include <signal.h>
@@ -54,7 +54,7 @@ static char *check_waits(const Recording *recording)
     return NULL;
 }
 
-/* NULL, or what went wrong. */
+/* Return NULL, or what went wrong, to be freed by the caller. */
 static char *test_seed(uint64_t seed)
 {
     Recording *recording = recording_make(seed);
@@ -81,7 +81,7 @@ static char *test_seed(uint64_t seed)
     return trouble;
 }
 
-/* An assertion of the sphere has noticed the broken rule before the tester did. */
+/* Handle SIGABRT: an assertion of the sphere has noticed the broken rule. */
 static void assertion_failed(int signal G_GNUC_UNUSED)
 {
     _Exit(0);
@@ -147,6 +147,6 @@ int main(int argc, char **argv)
         printf("seed %" PRIu64 ": %s\n", first + done - 1, trouble);
     }
     fflush(stdout);
-    /* Not exit(): a recording that hangs has threads. */
+    /* Not exit(): a recording without progress has threads that still run. */
     _Exit(broken_rule ? !trouble : !!trouble);
 }

@@ -1,49 +1,48 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The sphere (protocol/sphere.c) for spin: what the models share.  What the code
- * does under one lock is atomic here.  Everything else may be interleaved.
+ * The part of the sphere (protocol/sphere.c) that the models for spin share.  What the code does
+ * under one lock is atomic here.  Everything else may be interleaved.
  *
- * Instead of positions there is knowledge: for each processor, how many steps of each
- * other one a replay is sure to have made before.  knows[] is that of the step that p
- * is about to make, with all arcs into it; did[] is that of the last one that ended, which is
- * what a taker gets, since an arc leaves from there.  Numbers stay small because
- * programs do.
+ * Knowledge replaces positions: for a step of processor p, how many steps of each processor every
+ * replay has made before it.  knows[] belongs to the step that p is about to make, and includes all
+ * arcs into it.  did[] belongs to the last step of p that ended.  A taker learns did[], since an
+ * arc leaves from there.  Numbers stay small because programs are short.
  *
- * The environment's BROKEN switches the rule of that number off; test_model.py expects spin to
- * notice each.  It is read when a verifier runs, since compiling one takes longer than
- * running it.  For the same reason what is long has one caller for each process.
+ * The environment variable BROKEN switches off the rule of that number.  test_model.py expects spin
+ * to notice each.  The variable is read when a verifier runs, since compiling a verifier takes
+ * longer than running it.  For the same reason a long inline has one call in each process.
  */
-#define RULE_NOP 1              /* an abandoned step that got something is a step */
-#define RULE_TAKE_ARC 2         /* who takes a line comes after who held it */
-#define RULE_WRITER_ARC 3       /* and after the last writer */
-#define RULE_TAKE_RUNNING 4     /* nothing is taken from who runs */
-#define RULE_SERVE 5            /* who becomes safe serves who asked */
-#define RULE_RESERVE 6          /* the first asker reserves */
-#define RULE_NEXT_RESERVES 7    /* on a grant, the next one does, before newcomers */
-#define RULE_EXCLUSIVE 8        /* who waits for a line is not stopped */
-#define RULE_DROP 9             /* stores make others drop copies */
-#define RULE_DROP_ARC 10        /* and come after who dropped them */
-#define RULE_TAKE_DROPS 11      /* which happens before the next step */
-#define RULE_LEFT 12            /* stores come after who left by itself, too */
-#define RULE_LEFT_UNSEEN 13     /* also if later ones may go unseen */
-#define RULE_PROTECT 14         /* who makes copies loses its write bits */
-#define RULE_WRITE_BITS 15      /* and gets no others */
+#define RULE_NOP 1              /* an abandoned step that got a line is a step */
+#define RULE_TAKE_ARC 2         /* the taker of a line comes after its holder */
+#define RULE_WRITER_ARC 3       /* the taker of a line comes after its last writer */
+#define RULE_TAKE_RUNNING 4     /* nothing is taken from a running processor */
+#define RULE_SERVE 5            /* a processor that becomes safe serves its requesters */
+#define RULE_RESERVE 6          /* the first requester reserves the line */
+#define RULE_NEXT_RESERVES 7    /* on a grant, the next waiter reserves, before newcomers */
+#define RULE_EXCLUSIVE 8        /* exclusive execution waits for a vCPU that waits for a line */
+#define RULE_DROP 9             /* a store makes other processors drop copies */
+#define RULE_DROP_ARC 10        /* the store comes after the steps that used these copies */
+#define RULE_TAKE_DROPS 11      /* copies are dropped before the next step */
+#define RULE_LEFT 12            /* a store comes after processors that left T by themselves */
+#define RULE_LEFT_UNSEEN 13     /* also if only later, unseen stores change the copied word */
+#define RULE_PROTECT 14         /* a processor that makes copies loses its write bits */
+#define RULE_WRITE_BITS 15      /* a page with copies gets no write bits */
 #define RULE_IN_HAND 16         /* a store that was granted need not ask again */
-#define RULE_IN_HAND_ENDS 17    /* until its processor was safe */
+#define RULE_IN_HAND_ENDS 17    /* a granted store is in hand only until its processor is safe */
 
-#define RULE_WANT_FIRST 18      /* a request is known before anybody is asked */
-#define RULE_IN_HAND_PASSES 19  /* nor wait behind who reserves what it has */
-#define RULE_READER_STAYS 20    /* only who has written a line gives it back unasked */
-#define RULE_WAITER_KEEPS 21    /* who waits gives nothing that it was granted meanwhile */
-#define RULE_USER_ARC 22        /* who takes from user mode comes after what the kernel did there */
+#define RULE_WANT_FIRST 18      /* a request is visible before any holder is asked */
+#define RULE_IN_HAND_PASSES 19  /* a store that was granted does not wait for a reservation */
+#define RULE_READER_STAYS 20    /* only a processor that has written a line gives it back */
+#define RULE_WAITER_KEEPS 21    /* a waiter gives away nothing that it was granted meanwhile */
+#define RULE_USER_ARC 22        /* a taker from user mode comes after what the holder did before */
 #define RULE_OPEN 23            /* lines that user mode reaches are not taken from it */
-#define RULE_LEAVE_USER 24      /* who needs others leaves user mode first */
+#define RULE_LEAVE_USER 24      /* a processor leaves user mode before it accesses a closed line */
 #define RULE_TAKE_BACK 25       /* only a write bit that was put aside is taken back */
-#define RULE_GIVEN_AWAY 26      /* what was given back is in hand no more */
+#define RULE_GIVEN_AWAY 26      /* a line that was given back is no longer in hand */
 
 byte broken;
 #define BROKEN(rule) (broken == RULE_##rule)
-/* The first thing that init does. */
+/* Must come first in init. */
 #define READ_BROKEN c_code { \
     const char *number = getenv("BROKEN"); \
     now.broken = number ? atoi(number) : 0; \
@@ -52,23 +51,23 @@ byte broken;
 #define BIT(p) (1 << (p))
 #define NONE 255
 
-/* What is accessed: lines, or words of them. */
+/* Accesses are checked for each line, or for each word of the line in copies.pml. */
 #ifndef PLACES
 #define PLACES LINES
 #endif
 
 byte holders[LINES];            /* a bit for each processor */
-bool owned[LINES];
-byte reserved[LINES];           /* for whom, + 1 */
+bool owned[LINES];              /* the only holder may write the line */
+byte reserved[LINES];           /* the processor that has reserved the line, + 1; 0: none */
 
-/* What copies.pml adds: more must be asked for, and less. */
+/* copies.pml has its own: with copies, some accesses need more permissions, some fewer. */
 #ifndef COPIES
 #define MAY(p, line, write) true
 #define IN_HAND(p, write) false
 #define not_in_hand(p) skip
 #endif
 
-/* Does who serves its inbox run? */
+/* True if the processor that serves its inbox is running. */
 #ifndef SERVES
 #define SERVES false
 #endif
@@ -76,37 +75,37 @@ byte reserved[LINES];           /* for whom, + 1 */
 bool running[N];
 #ifdef USER
 bool in_user[N];
-bool open[LINES];               /* user mode may reach it */
+bool open[LINES];               /* user mode may reach the line */
 #define OUT_OF_REACH(q, line) (in_user[q] && (!open[line] || BROKEN(OPEN)))
 #else
 #define OUT_OF_REACH(q, line) false
 #endif
 byte inbox[N];
-byte wants[N] = NONE;           /* the line that its request waits for */
+byte wants[N] = NONE;           /* the line that the request of p waits for */
 bool wants_write[N];
 bool granted[N];
 bool exclusive[N];
 
-/* Of one atomic sequence. */
+/* Variables of one atomic sequence. */
 hidden byte q_, r_;
 hidden byte way_, behind_, next_, line_;
-hidden byte server_;            /* who runs, and gives all the same, + 1 */
+hidden byte server_;            /* a running processor that gives lines away, + 1; 0: none */
 bool ok_;
 
 #ifdef CLOCKS
 byte position[N];
-bool ordered[N];                /* an arc leads into the present step */
+bool ordered[N];                /* an arc leads into the current step */
 byte knows[N * N], did[N * N], pending[N * N];
 bool pends[N];
 #ifdef USER
-byte left_kernel[N * N];        /* did[] when it entered user mode */
+byte left_kernel[N * N];        /* did[] of p when it entered user mode */
 #else
 #define left_kernel did
 #endif
-byte writer_knew[LINES * N];    /* when it gave way */
-/* What really happened, for checking. */
-byte written[PLACES * N];       /* one more than the last step that wrote it */
-byte was_read[PLACES * N];
+byte writer_knew[LINES * N];    /* did[] of the last writer when it lost the line */
+/* What really happened, for checks. */
+byte written[PLACES * N];       /* the last step that wrote the place, + 1; 0: none */
+byte was_read[PLACES * N];      /* the last step that read the place, + 1; 0: none */
 
 /* A macro, since spin passes no arrays. */
 #define learn(p, array, at) \
@@ -162,7 +161,7 @@ inline end_step(p) {
     }
 }
 
-/* An abandoned step that got something is a step. */
+/* Count an abandoned step that got a line as a step. */
 inline settle(p) {
     if
     :: ordered[p] && !BROKEN(NOP) -> end_step(p)
@@ -170,7 +169,7 @@ inline settle(p) {
     fi
 }
 
-/* What a replay does in any order that the arcs allow must be what was done. */
+/* Check that arcs order this access after all accesses that conflict with it. */
 inline check_access(p, place, write) {
     q_ = 0;
     do
@@ -194,7 +193,7 @@ inline check_access(p, place, write) {
 #define check_access(p, place, write) skip
 #endif
 
-/* q has the line no more, or cannot write it any more. */
+/* Called before q loses the line, or the right to write it. */
 inline remember_writer(q, line) {
 #ifdef CLOCKS
     if
@@ -215,7 +214,7 @@ inline remember_writer(q, line) {
 #endif
 }
 
-/* p takes the line from q, which is safe, or in user mode and cannot reach it. */
+/* Let p take the line from q, which is safe, or is in user mode and cannot reach the line. */
 inline take(p, q, line, write) {
     if
     :: OUT_OF_REACH(q, line) && !BROKEN(USER_ARC) -> learn(p, left_kernel, q)
@@ -234,7 +233,7 @@ inline take(p, q, line, write) {
     fi
 }
 
-/* grant_or_reserve(); under the page's lock.  ok_: granted. */
+/* grant_or_reserve(), under the page's lock.  ok_ is true if the request is granted. */
 inline request(p, line, write) {
     ok_ = true;
     if
@@ -291,7 +290,7 @@ inline request(p, line, write) {
     way_ = 0
 }
 
-/* If it is granted, the next one that waits reserves before any newcomer. */
+/* Try to grant the request of p.  If that works, the next waiter reserves before any newcomer. */
 inline serve(p) {
     line_ = wants[p];
     behind_ = 0;
@@ -308,7 +307,7 @@ inline serve(p) {
                 granted[next_] = true
             :: else
             fi;
-            /* It was not granted: nothing has changed for the others. */
+            /* If p was not granted, nothing has changed for the other waiters. */
             if
             :: behind_ == 0 && (!ok_ || BROKEN(NEXT_RESERVES)) -> behind_ = N
             :: else -> behind_++
@@ -323,7 +322,7 @@ inline serve(p) {
     ok_ = false
 }
 
-/* sphere_safe(), and unless granted[p], sphere_await(): first this, atomic with the test, ... */
+/* First part of sphere_safe(), and, atomic with the test of granted[p], of sphere_await(). */
 inline stop_running(p) {
 #ifdef CLOCKS
     assert(asked || !pends[p]);
@@ -332,7 +331,10 @@ inline stop_running(p) {
     running[p] = false
 }
 
-/* ... then this.  @box and @i are the caller's: others come between.  sphere_serve() is this alone. */
+/*
+ * Second part of both, and all of sphere_serve().  @box and @i are variables of the calling
+ * process, since other processes may run in between.
+ */
 inline serve_inbox(p) {
     atomic { box = (BROKEN(SERVE) -> 0 : inbox[p]); inbox[p] = 0 };
     do
@@ -353,7 +355,7 @@ inline serve_inbox(p) {
     od
 }
 
-/* sphere_acquire(), unless the L1 has it.  Atomic. */
+/* The test of the L1, and sphere_acquire() if that misses.  Called in an atomic sequence. */
 inline acquire(p, line, write) {
     asked = false;
     if
@@ -375,7 +377,7 @@ inline await_grant(p) {
     atomic { granted[p] -> asked = false; arcs(p) }
 }
 
-/* The access itself: it has what it needs, and nobody else has. */
+/* Make the access: p has the permission, and for a write no other processor has the line. */
 inline access(p, line, write) {
     d_step {
         assert(holders[line] & BIT(p));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Which write bits a vCPU had at the end of which step.  Programs seldom store to just the word
- * that shows a missing arc, but with a write bit they might.
+ * Logs the write bits that a vCPU had at the end of each step.  Programs seldom store to just the
+ * word that would show a missing arc, but with a write bit they might have.
  */
 #include <string.h>
 
@@ -12,7 +12,10 @@ static const uint8_t *page_l1(const Vcpu *v, unsigned page)
     return v->processor->l1 + page * SPHERE_PAGE_LINES;
 }
 
-/* In user mode others may take lines of pages that are not open, and with them these bytes. */
+/*
+ * Return true if the L1 bytes of @page can be relied on.  While a vCPU is in user mode, others may
+ * take lines of closed pages, and change these bytes.
+ */
 static bool reaches(const Vcpu *v, unsigned page)
 {
     return !v->processor->in_user || sphere_is_open(guest.sphere, page << SPHERE_PAGE_SHIFT);
@@ -28,7 +31,7 @@ void write_bits_before(Vcpu *v, uint32_t offset)
     }
 }
 
-/* What it asked for was granted, and perhaps more of that page. */
+/* A request was granted, and perhaps more lines of its page. */
 void write_bits_got(Vcpu *v)
 {
     for (unsigned i = 0; i < GUEST_USED_LINES; i++) {
@@ -51,7 +54,7 @@ static void log_write_bit(const Vcpu *v, unsigned page, unsigned line)
     g_array_append_val(v->stream->write_bits, bit);
 }
 
-/* What it has lost meanwhile it could not have stored to. */
+/* Lines that the vCPU has lost meanwhile are left out: it could not have stored to them. */
 void write_bits_end_step(Vcpu *v)
 {
     for (unsigned page = 0; page < GUEST_PAGES; page++) {
