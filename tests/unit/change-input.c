@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Copies the logs of a recording, and changes one input on the way: a fault, for
- * the tests of divergence.  Its position is printed.
+ * Copies the logs of a recording and changes one input, for the tests of divergence.  Prints the
+ * position of that input.
  *
  *     change-input FROM TO KIND POSITION
  *
- * The first value of the first event of this kind at or after the position has its
- * lowest bit flipped.  TO exists, and has no logs yet.
+ * The first event of this kind at or after the position gets the lowest bit of its first value
+ * flipped.  TO must exist and have no logs.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * To be preloaded: a disk that fails when a test says so.
+ * A library to preload (LD_PRELOAD) that simulates a failing disk.
  *
  * The environment variable FAILING_IO names a file, which the test writes and removes while the
- * program runs; as long as there is none, nothing fails.  It has one line:
+ * program runs.  Nothing fails while that file does not exist.  The file has one line:
  *
  *     WHAT COUNT PATTERN
  *
- * Calls that concern a file whose path fits PATTERN (as of a shell; * matches a slash, too) fail:
+ * Calls for a file whose path matches PATTERN (a shell pattern; * also matches a slash) fail:
  *
  *     write       write() and writev(), with EIO, when COUNT bytes were written
  *     pwrite      pwrite() and pwritev(), the same
  *     fsync       fsync() and fdatasync(), after COUNT of them
- *     rename      rename() and renameat() to it, the same
- *     fallocate   the same
- *     slow        fsync() takes COUNT milliseconds, and works
- *     short       write() and its kin write a part of what they should, or are interrupted, at
- *                 random; COUNT is the seed
+ *     rename      rename() and renameat() to such a path, after COUNT of them
+ *     fallocate   fallocate(), after COUNT of them
+ *     slow        fsync() succeeds, but takes COUNT milliseconds
+ *     short       write() and its variants write only a part, or are interrupted, at random; COUNT
+ *                 is the seed
  *
- * A disk that fails does it in the middle of a write, too: what fits is written.
+ * A write may also fail in the middle: the part that fits is written.
  */
-#undef _FILE_OFFSET_BITS         /* both names of each function are meant */
+#undef _FILE_OFFSET_BITS         /* pwrite() and pwrite64() must be different names */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -41,12 +41,12 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Under the lock. */
+/* The line of the file.  Under the lock. */
 static struct {
-    struct stat file;           /* whose line this is */
+    struct stat file;           /* of the file when it was read */
     char what[16];
     char pattern[PATH_MAX];
-    unsigned long long count;   /* what is left of it */
+    unsigned long long count;   /* what is left of COUNT; for "short", the random state */
 } rule;
 
 #define REAL(function) ((__typeof__(&function))dlsym(RTLD_NEXT, #function))
@@ -57,7 +57,7 @@ static bool is_same(const struct stat *a, const struct stat *b)
            a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
 }
 
-/* Reads the rule, if it is another one than before; false: there is none. */
+/* Read the rule if the file has changed.  Return false if there is none.  Called with the lock. */
 static bool has_rule(void)
 {
     const char *path = getenv("FAILING_IO");
@@ -98,7 +98,7 @@ static bool concerns_fd(const char *what, int fd)
     return concerns(what, path);
 }
 
-/* How many of @n bytes can be written, at least 1; 0: none, and errno says why. */
+/* Return how many of @n bytes to write; 0 and errno if the call fails.  Takes the lock. */
 static size_t may_write(const char *what, int fd, size_t n)
 {
     int saved = errno, failure = 0;
@@ -122,7 +122,10 @@ static size_t may_write(const char *what, int fd, size_t n)
     return n;
 }
 
-/* Of calls that cannot be done in part. */
+/*
+ * Return true and set errno if a call that @matches the rule fails; count the call otherwise.
+ * Called with the lock, which is released.  For calls that cannot be done in part.
+ */
 static bool is_over(bool matches)
 {
     bool over = matches && rule.count == 0;
@@ -147,7 +150,7 @@ static bool fails_path(const char *what, const char *path)
     return is_over(concerns(what, path));
 }
 
-/* --- what is replaced ---------------------------------------------------------------- */
+/* --- replaced functions -------------------------------------------------------------- */
 
 ssize_t write(int fd, const void *bytes, size_t n)
 {
@@ -168,7 +171,7 @@ ssize_t pwrite64(int fd, const void *bytes, size_t n, off64_t offset)
     return pwrite(fd, bytes, n, offset);
 }
 
-/* The first piece alone is a short write, too. */
+/* If a rule applies, only the first piece is written, which is a short write, too. */
 ssize_t writev(int fd, const struct iovec *pieces, int n)
 {
     size_t first = n > 0 ? pieces[0].iov_len : 0;

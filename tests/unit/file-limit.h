@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* A disk that is full, for tests: files cannot grow beyond a size. */
+/* A full disk, for tests: files cannot grow beyond a limit. */
 #ifndef TESTS_UNIT_FILE_LIMIT_H
 #define TESTS_UNIT_FILE_LIMIT_H
 
 #include <sys/resource.h>
 
-/* Returns the limit that was there before, to be put back. */
+/* Set the limit of this process.  Return the former limit, to be restored by the caller. */
 static inline rlim_t file_limit_set(rlim_t bytes)
 {
     struct rlimit limit;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What the tests of logs share. */
+/* What the tests of logs share; see log-test.h. */
 #include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
@@ -24,7 +24,7 @@ void event_source_clear(EventSource *source)
     g_free(source->bytes);
 }
 
-/* All sizes of integers alike. */
+/* Return a random number; all lengths in bits are equally likely. */
 static uint64_t random_u64(GRand *random)
 {
     uint64_t bits = (uint64_t)g_rand_int(random) << 32 | g_rand_int(random);
@@ -32,7 +32,7 @@ static uint64_t random_u64(GRand *random)
     return bits >> g_rand_int_range(random, 0, 64);
 }
 
-/* Runs of zeros, which lz4 likes, and noise, which it does not. */
+/* Fill in zeros, which lz4 compresses, or noise, which lz4 does not. */
 static void random_bytes(EventSource *source, LogEvent *event)
 {
     uint64_t n = random_u64(source->random);
@@ -58,7 +58,7 @@ void event_source_next(EventSource *source, LogEvent *event)
         /* DMA has no data log. */
     } while (source->stream == source->n_vcpus && info->substream == LOG_DATA);
 
-    /* Many at the same position, some far apart. */
+    /* Many events have the same position, some lie far apart. */
     if (g_rand_boolean(source->random)) {
         source->position += random_u64(source->random) & 0xffffffffff;
     }
@@ -89,7 +89,7 @@ void write_event(LogStream *stream, const LogEvent *event)
         log_event_bytes(stream, event->kind, event->position, value[0],
                         event->bytes, event->n_bytes);
     } else {
-        /* It takes as many as it needs. */
+        /* log_event() uses only as many values as the kind has. */
         G_STATIC_ASSERT(LOG_EVENT_MAX_FIELDS == 4);
         log_event(stream, event->kind, event->position, value[0], value[1], value[2], value[3]);
     }

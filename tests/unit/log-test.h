@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What the tests of logs share: streams of random events that can be made a
- * second time, to compare with what was read; and directories.
+ * What the tests of logs share: streams of random events, which can be generated again to compare
+ * them with what was read; and temporary directories.
  */
 #ifndef TESTS_UNIT_LOG_TEST_H
 #define TESTS_UNIT_LOG_TEST_H
@@ -9,7 +9,7 @@
 #include "recording/log-reader.h"
 #include "recording/log-writer.h"
 
-/* The events of a stream, of both logs, by a seed. */
+/* Generates the events of both logs of a stream from a seed. */
 typedef struct EventSource {
     GRand *random;
     unsigned n_vcpus;
@@ -22,24 +22,25 @@ typedef struct EventSource {
 void event_source_init(EventSource *source, uint32_t seed, unsigned n_vcpus, unsigned stream,
                        size_t max_bytes);
 void event_source_clear(EventSource *source);
-/* event->bytes is valid until the next call. */
+/* Generate the next event.  @event->bytes is valid until the next call. */
 void event_source_next(EventSource *source, LogEvent *event);
-/* The next event of one log. */
+/* Generate the next event of one log, and skip those of the other. */
 void event_source_next_of(EventSource *source, LogSubstream substream, LogEvent *event);
 
 void write_event(LogStream *stream, const LogEvent *event);
 void assert_same_event(const LogEvent *event, const LogEvent *expected);
 
-/* Longer than it takes the writer to take what lies in a resting stream. */
+/* Sleep until the writer must have taken the events of a resting stream. */
 void wait_for_tick(void);
 
+/* Make a temporary directory.  The result is for remove_directory(). */
 char *test_directory(void);
 /*
- * Over the file that is there: ext4 syncs one that is truncated first, which takes
- * long when it is done ten thousand times.
+ * Write a file in place, over an old one.  ext4 syncs a file that is truncated first, which takes
+ * too long for ten thousand files.
  */
 void write_file(const char *path, const void *bytes, size_t size);
-/* With all that is in it. */
+/* Remove the directory and all its contents, and free @directory. */
 void remove_directory(char *directory);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Writes a small recording of no guest, with the real writers, for tests of
- * what reads recordings: make-recording DIR [--cut], where --cut leaves what a
- * killed recorder leaves.
+ * Writes a small recording without a guest, with the real writers, for tests of programs that read
+ * recordings: make-recording DIR [--cut].  With --cut, the recording is as a killed recorder leaves
+ * it.
  */
 #include <glib.h>
 #include <glib/gstdio.h>
@@ -53,7 +53,7 @@ static char *write_checkpoint(const char *directory, const char *name)
     return ram_digest_format(&digest);
 }
 
-/* What the registers of a vCPU are at the end. */
+/* Return the registers of a vCPU at the end. */
 static Registers registers_of(unsigned vcpu)
 {
     return (Registers) { .value = { 0xabc, vcpu } };

@@ -66,7 +66,7 @@ void guest_fill_page(uint8_t *page)
     }
 }
 
-/* Runs of zero pages and of others. */
+/* Make random runs of zero pages and of other pages. */
 void guest_fill(Guest *guest)
 {
     for (unsigned i = 0; i < guest->n_blocks; i++) {

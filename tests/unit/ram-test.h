@@ -19,16 +19,16 @@ typedef struct Guest {
         uint64_t size;
         uint8_t *host;
     } blocks[GUEST_MAX_BLOCKS];
-    bool zeroed;                /* what guest_lookup() says */
+    bool zeroed;                /* *@zeroed of guest_lookup() */
 } Guest;
 
-/* Fresh from the kernel: zero, and not there yet. */
+/* Map zero pages that are not resident yet.  The caller unmaps them. */
 uint8_t *guest_pages(uint64_t size);
 
 void guest_add_block(Guest *guest, const char *name, uint64_t n_pages);
-/* Random blocks, random contents. */
+/* Make a guest with random blocks and contents, to be freed by the caller. */
 Guest *guest_random(void);
-/* The same blocks, all zero. */
+/* Make a guest with the same blocks, all zero, to be freed by the caller. */
 Guest *guest_like(const Guest *guest);
 void guest_free(Guest *guest);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Guest, guest_free)
@@ -37,9 +37,10 @@ void guest_fill_page(uint8_t *page);
 void guest_fill(Guest *guest);
 bool guest_same(const Guest *a, const Guest *b);
 
-/* A RamImageBlockFn; its opaque is the guest. */
+/* A RamImageBlockFn for the guest @guest. */
 uint8_t *guest_lookup(void *guest, const char *name, uint64_t size, bool *zeroed);
 
+/* Return the digest, to be freed by the caller; @backwards: blocks are added in reverse order. */
 char *guest_digest(const Guest *guest, bool backwards);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Parameters that a seed decides.
+ * The parameters that chaos_draw() draws from a seed.
  */
 #include <glib.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 
 #define SEEDS 1000
 
-/* In order, so that a usual value is changed in two places or by mistake. */
+/* A second list of the usual values, so that none is changed by mistake. */
 static const Chaos usual_values = {
     .most_tries = 4, .old_floor = 1000, .lease_moves = 800, .lease_us = 1500, .look_again = 5000,
     .linger_us = 4, .lend = 0, .calm_moves = 2, .streak = 4, .neighbours = 2, .proofs = 3,
@@ -40,7 +40,10 @@ static void test_off_means_the_usual_values(void)
     g_assert_true(drawn.seed == 0 && chaos.seed == 0);
 }
 
-/* Also with another compiler, and when there are more parameters: a failure can be repeated. */
+/*
+ * A seed draws the same parameters also with another compiler, and after parameters were added, so
+ * that a failure can be repeated.
+ */
 static void test_a_seed_always_draws_the_same(void)
 {
     g_autofree char *text = NULL;
@@ -61,7 +64,7 @@ static void test_a_seed_always_draws_the_same(void)
                     "core_yield_steps 0, low_pages 1, nap 77, nap_us 7");
 }
 
-/* Each is often as usual, and often as extreme as it can be. */
+/* Each parameter often has its usual value, and often its lowest. */
 static void test_all_values_are_drawn(void)
 {
     struct {
@@ -88,7 +91,7 @@ static void test_all_values_are_drawn(void)
     }
 }
 
-/* With few, a single cause can be seen; with many, they meet. */
+/* A seed that changes few parameters isolates a cause; one that changes many combines them. */
 static void test_few_are_drawn_or_many(void)
 {
     unsigned n_few = 0, n_many = 0;

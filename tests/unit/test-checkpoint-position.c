@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Places in a recording: what is read from one on is what was logged after it; the file that
- * says where it is comes back as it was, and not at all if anything was changed.
+ * Positions of checkpoints: a log that is read from such a position yields what was logged after
+ * it.  The file of a position is loaded as it was saved, and refused if it was changed.
  */
 #include <glib.h>
 #include <glib/gstdio.h>
@@ -30,7 +30,7 @@ static void log_some(LogStream *stream, Position *position, unsigned n)
     log_stream_rest(stream, *position);
 }
 
-/* @places NULL: from the start. */
+/* Check that a log, read from @places or from its start, has @n events from @first on. */
 static void check_from(LogPlaces *places, LogSubstream substream, unsigned vcpu, unsigned n,
                        Position first)
 {
@@ -77,7 +77,7 @@ static uint64_t bytes_on_disk(const char *name)
     return status.st_blocks * 512;
 }
 
-/* Those that were dropped count. */
+/* Return the sizes of all logs, including the parts that were dropped. */
 static uint64_t bytes_written(void)
 {
     uint64_t bytes = 0;
@@ -92,7 +92,7 @@ static uint64_t bytes_written(void)
     return bytes;
 }
 
-/* @drop: what lies before the place. */
+/* Write logs, and read them from a position in the middle.  @drop: drop what lies before it. */
 static void write_and_read(bool drop)
 {
     g_autoptr(GError) error = NULL;
@@ -154,7 +154,7 @@ static void test_dropped(void)
     write_and_read(true);
 }
 
-/* The block that stands for what was dropped: any bit of it. */
+/* A change of any bit of the block that replaces the dropped ones is noticed. */
 static void test_dropped_damage(void)
 {
     g_autofree char *log = g_build_filename(directory, "vcpu-0.order", NULL);
@@ -235,7 +235,7 @@ static void refuse(const char *text, size_t length, unsigned n_vcpus)
 {
     g_autoptr(GError) error = NULL;
 
-    /* Thousands of times: not synced. */
+    /* Not synced, since this is done thousands of times. */
     g_file_set_contents_full(path, text, length, G_FILE_SET_CONTENTS_NONE, 0644, &error);
     g_assert_no_error(error);
     g_assert_null(checkpoint_position_load(path, n_vcpus, &error));
@@ -263,7 +263,7 @@ static void test_damage(void)
     refuse(text, length, 3);
 }
 
-/* Right checksums, wrong contents. */
+/* Wrong contents with right checksums are refused. */
 static void test_hostile(void)
 {
     static const struct { const char *from, *to; } changes[] = {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The sums of a checkpoint: any bit and any byte that is not as it was is noticed, and
- * a hostile file is refused.
+ * The sums of a checkpoint: every changed bit and byte is noticed, and a hostile file is refused.
  */
 #include <glib.h>
 #include <glib/gstdio.h>
@@ -26,7 +25,7 @@ static void put(const char *directory, const char *name, const void *bytes, size
     write_file(path, bytes, n);
 }
 
-/* One of each size: many pieces, and nothing at all. */
+/* Make a checkpoint with a file that is summed in many pieces, and an empty file. */
 static char *checkpoint(void)
 {
     char *directory = test_directory();
@@ -83,7 +82,7 @@ static void test_files(void)
     put(directory, CHECKPOINT_DEVICES, "", 0);
     expect_good(directory);
 
-    g_assert_false(checkpoint_sums_save(directory, names, &error));     /* it is there */
+    g_assert_false(checkpoint_sums_save(directory, names, &error));     /* the file exists */
     g_assert_error(error, G_FILE_ERROR, G_FILE_ERROR_EXIST);
     g_unlink(cpus);
     expect_bad(directory, "cannot open");
@@ -117,7 +116,7 @@ static void test_every_bit_of_it(void)
     remove_directory(directory);
 }
 
-/* With a right checksum. */
+/* The checksum of the file itself is right. */
 static void test_hostile(void)
 {
     static const struct {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Offers of a host core, with a host that this file plays: it takes the core for as long as it
- * likes, and gives our threads as much of all cores as it likes.
+ * Offers of a host core (protocol/core-yield.h), on a simulated host.  A case sets for how long the
+ * host takes an offered core, and which share of all cores the threads of this process get.
  */
-#define PROTOCOL_SPHERE_LOCK_H          /* instead of that one */
+#define PROTOCOL_SPHERE_LOCK_H          /* this file replaces protocol/sphere-lock.h */
 
 #include <glib.h>
 
 static int64_t now_us, cpu_us, yield_us;
-static double had;                      /* of all cores, by our threads */
+static double had;                      /* share of all cores that this process gets */
 
 #define CORES 4
 
@@ -37,7 +37,7 @@ static void sphere_yield(void)
 
 #define PAUSE_US 50
 
-/* How many offers are made in a second of a thread that is to offer its core all the time. */
+/* Return how many offers a thread makes in a second if it may offer its core all the time. */
 static unsigned n_offers(double share, int64_t taken_for)
 {
     Offer offer = { 0 };
@@ -62,20 +62,20 @@ static void test_a_core_that_comes_back_is_offered_again(void)
     g_assert_cmpuint(n_offers(0.5, OFFER_LONG_US / 2), >=, 1000000 / (OFFER_LONG_US / 2 + 100));
 }
 
-/* For long, but by threads of ours: all cores are used by them. */
+/* A core may be taken for long while this process uses all cores: its own threads have it. */
 static void test_ours_may_have_it_for_long(void)
 {
     g_assert_cmpuint(n_offers(1, 3000), >=, 1000000 / 3100 - 2);
     g_assert_cmpuint(n_offers(0.95, 3000), >=, 1000000 / 3100 - 2);
 }
 
-/* Most of the time there is no offer, so the others do not get much by them. */
+/* If other processes take the core for long, offers become rare, and cost little. */
 static void test_others_may_not(void)
 {
     for (double share = 0; share < 0.85; share += 0.2) {
         unsigned n = n_offers(share, 3000);
 
-        g_assert_cmpuint(n, >, 5);      /* it tries again */
+        g_assert_cmpuint(n, >, 5);      /* the thread tries again */
         g_assert_cmpuint(n * 3000, <, 1000000 / 5);
     }
 }

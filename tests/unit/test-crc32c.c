@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* CRC-32C: published values, and the same in any pieces as bit by bit. */
+/* CRC-32C: published values, and in any pieces the same result as bit by bit. */
 #include <glib.h>
 #include <string.h>
 
 #include "base/crc32c.h"
 
-/* RFC 3720, appendix B.4; and the check value of all CRC catalogues. */
+/* Values of RFC 3720, appendix B.4, and the check value of CRC catalogues. */
 static void test_known(void)
 {
     uint8_t bytes[32];

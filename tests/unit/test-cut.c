@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The cut of a recording: by hand, and against runs of simulated vCPUs, whose
- * logs are replayed step by step as far as they go.
+ * The cut of a recording: cases by hand, and random runs of simulated vCPUs, whose waits are
+ * replayed step by step as far as possible to compare.
  */
 #include <string.h>
 
@@ -27,13 +27,13 @@ static void test_by_hand(void)
     g_autoptr(Arcs) arcs = arcs_new(N);
 
     expect_cut(arcs, (Position[N]) { 7, 0, 9 }, (Position[N]) { 7, 0, 9 });
-    /* 0 waits at 5 for 1:10, which waits at 8 for 2:3. */
+    /* Stream 0 waits at 5 for 1:10.  Stream 1 waits at 8 for 2:3. */
     arcs_add(arcs, 0, 5, 1, 10);
     arcs_add(arcs, 1, 8, 2, 3);
     expect_cut(arcs, (Position[N]) { 7, 10, 9 }, (Position[N]) { 7, 10, 9 });
     expect_cut(arcs, (Position[N]) { 7, 9, 9 }, (Position[N]) { 5, 9, 9 });
     expect_cut(arcs, (Position[N]) { 7, 10, 2 }, (Position[N]) { 5, 8, 2 });
-    /* What it waited for long ago is there. */
+    /* A later wait for an earlier step, which is there. */
     arcs_add(arcs, 0, 6, 1, 4);
     expect_cut(arcs, (Position[N]) { 7, 10, 3 }, (Position[N]) { 7, 10, 3 });
 }
@@ -48,7 +48,7 @@ static void test_whole_logs(void)
     g_assert_true(cut[0] == CUT_NONE && cut[1] == CUT_NONE);
     arcs_find_cut(arcs, (Position[]) { 7, 9 }, (bool[]) { true, false }, cut);
     g_assert_true(cut[0] == 5 && cut[1] == 9);
-    /* A log that is whole, and waits for what never was. */
+    /* A complete log waits for a step that another complete log does not have. */
     arcs_find_cut(arcs, (Position[]) { 7, 9 }, (bool[]) { true, true }, cut);
     g_assert_true(cut[0] == 5 && cut[1] == CUT_NONE);
 }
@@ -61,7 +61,7 @@ typedef struct Wait {
     uint64_t steps;
 } Wait;
 
-/* As far as it goes: every stream makes its next step if it may. */
+/* Replay as far as possible: every stream makes its next step if its waits allow. */
 static void replay(GArray **waits, unsigned n, const Position *reached, Position *at)
 {
     g_autofree unsigned *next = g_new0(unsigned, n);
@@ -103,7 +103,7 @@ static void test_random_runs(void)
         for (unsigned i = 0; i < n; i++) {
             waits[i] = g_array_new(FALSE, FALSE, sizeof(Wait));
         }
-        /* A run: steps one after the other, some of which saw what another one did. */
+        /* A run: steps one after the other, some of which wait for another stream. */
         for (unsigned step = 0; step < n_steps; step++) {
             unsigned i = g_test_rand_int_range(0, n);
             unsigned source = g_test_rand_int_range(0, n);
@@ -131,8 +131,8 @@ static void test_random_runs(void)
 /* --- logs --------------------------------------------------------------------- */
 
 /*
- * Without log_writer_finish(), as if it had been killed.  The vCPU rests behind
- * its last event, or there.  @limit: 0 is none.
+ * Check the cut of logs without log_writer_finish(), as if the recorder had been killed.  The vCPU
+ * rests at position @rests_at, or directly behind its last event.  @limit 0 means no limit.
  */
 static void check_logs(Position rests_at, Position limit, Position expected)
 {
@@ -153,7 +153,7 @@ static void check_logs(Position rests_at, Position limit, Position expected)
     log_stream_rest(dma, 0);
     wait_for_tick();
     log_stream_resume(vcpu);
-    log_event(vcpu, LOG_EVENT_WAKE, 60);        /* lost */
+    log_event(vcpu, LOG_EVENT_WAKE, 60);        /* never written to the file */
     g_assert_null(cut_find(directory, 1, NULL, &error));
     g_assert_nonnull(strstr(error->message, "is being written"));
     g_clear_error(&error);
@@ -175,7 +175,7 @@ static void test_logs(void)
     check_logs(55, 0, 55);
     check_logs(55, 54, 54);
     check_logs(55, 56, 55);
-    check_logs(55, 2, 2);       /* and then DMA waits for ever */
+    check_logs(55, 2, 2);       /* DMA waits for a step behind the limit */
     g_assert_null(cut_find("/nonexistent", 1, NULL, &error));
     g_assert_nonnull(error);
 }

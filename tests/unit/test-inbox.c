@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A request that was put into an inbox is served, however host cores reorder what they do.
+ * A request that was put into an inbox is served, however host cores reorder memory accesses.
  *
- * The testers of tests/model decide about every step and wait a lot; these threads do nothing but
- * ask for lines and serve, so that they meet within a few nanoseconds.
+ * The testers of tests/model compute and wait a lot between requests.  The threads here only
+ * request lines and serve, so that they meet within a few nanoseconds.
  */
 #include <glib.h>
 #include <unistd.h>
@@ -19,7 +19,7 @@ static int n_requests;
 
 static void kick(void *user)
 {
-    (void)user;                 /* they look at every step */
+    (void)user;                 /* not needed: processors look at their inbox at every step */
 }
 
 static void emit(Processor *to, unsigned from, Position source, void *opaque)
@@ -31,7 +31,7 @@ static void emit(Processor *to, unsigned from, Position source, void *opaque)
 
 static const SphereOps ops = { .kick = kick };
 
-/* Every step is 2 long: one is there for those who must not be safe before it. */
+/* Positions advance by 2, since a processor that got a line may be safe only a step later. */
 static gpointer processor_thread(gpointer opaque)
 {
     Processor *p = opaque;
@@ -53,7 +53,7 @@ static gpointer processor_thread(gpointer opaque)
     return NULL;
 }
 
-/* Nobody waits for who has ended, since it is safe. */
+/* A thread that has ended leaves its processor safe, so that no other thread waits for it. */
 static void test_no_request_is_lost(gconstpointer opaque)
 {
     int n_threads = GPOINTER_TO_INT(opaque);

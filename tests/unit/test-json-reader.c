@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The JSON reader: what QEMU sends, every rule of the grammar, what is refused,
- * and text that was damaged.
+ * The JSON reader: messages of QEMU, every rule of the grammar, text that is refused, and damaged
+ * text.
  */
 #include "tool/json-reader.h"
 #include "tool/json.h"
@@ -10,7 +10,7 @@
 
 static JsonValue *parse(const char *text, GError **error)
 {
-    /* In a block of its very size, so that a sanitizer sees a read past it. */
+    /* In a heap block of exactly this size, so that a sanitizer sees a read beyond it. */
     size_t length = strlen(text);
     g_autofree char *copy = g_memdup2(text, length);
 
@@ -33,7 +33,7 @@ static void test_event(void)
                     "1267020223");
 }
 
-/* Whoever asks for what is not there gets nothing, whatever he asks. */
+/* A member that does not exist, or is of another kind, is NULL or false. */
 static void test_members(void)
 {
     g_autoptr(JsonValue) value = parse("{\"s\": \"x\", \"b\": false, \"a\": [1]}", NULL);
@@ -56,7 +56,7 @@ static void test_numbers(void)
     g_assert_cmpfloat(json_member_number(value, "x"), ==, 0);
 }
 
-/* What was read is written as it was. */
+/* A value that was read is written without changes. */
 static void test_written(void)
 {
     static const char text[] =
@@ -156,7 +156,7 @@ static void test_depth(void)
     }
 }
 
-/* Must be refused or read, not crash. */
+/* Damaged text is refused or read; the reader does not crash. */
 static void test_damaged(void)
 {
     static const char whole[] =

@@ -22,7 +22,7 @@ static const struct {
     { G_MAXUINT64, 10, { 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01 } },
 };
 
-/* The bytes are what docs/log-format.md promises, not only what we read back. */
+/* The bytes are those of docs/log-format.md, and not only what the reader accepts. */
 static void test_known_bytes(void)
 {
     for (unsigned i = 0; i < G_N_ELEMENTS(known); i++) {
@@ -158,7 +158,7 @@ static void test_refused(void)
         g_assert_cmpuint(log_get_u64(&cursor), ==, 0);
         g_assert_nonnull(cursor.error);
         g_assert_nonnull(strstr(cursor.error, bad[i].error));
-        /* The first error stays, whatever is asked next. */
+        /* The first error stays, whatever is read next. */
         g_assert_null(log_get_bytes(&cursor, 0));
         g_assert_cmpint(log_get_s64(&cursor), ==, 0);
         g_assert_nonnull(strstr(cursor.error, bad[i].error));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Logs that are cut off or damaged.  Cut off: all whole blocks are read, and it
- * is known.  Damaged in any bit: an error, and never an event that was not
- * written.
+ * Logs that are cut off or damaged.  Of a log that is cut off, all complete blocks are read, and
+ * the reader reports the cut.  A log with any bit damaged is an error, and never yields an event
+ * that was not written.
  */
 #include <string.h>
 #include <sys/stat.h>
@@ -14,17 +14,17 @@
 enum { N_VCPUS = 2, STREAM = 1, MAX_BYTES = 40 };
 
 /*
- * A directory with one small log, written by the real writer in some blocks.  The
- * tests replace it by what they make of it.
+ * A directory with a small log, written by the real writer in several blocks.  The tests replace
+ * the log by changed versions.
  */
 typedef struct Fixture {
     char *directory;
     char *path;
     uint32_t seed;
-    char *good;                 /* the file */
+    char *good;                 /* contents of the file as it was written */
     size_t size;
-    GArray *ends;               /* of the file header, then of each block; offsets */
-    GArray *events;             /* how many there are up to there */
+    GArray *ends;               /* offsets of the ends of the file header and of each block */
+    GArray *events;             /* how many events lie before each of these offsets */
 } Fixture;
 
 static Fixture fixture;
@@ -87,7 +87,7 @@ static void teardown(Fixture *f)
     g_array_free(f->events, TRUE);
 }
 
-/* What became of a log: how it ends, after how many right events. */
+/* The result of reading a log: how it ends, and after how many right events. */
 typedef struct Outcome {
     LogReaderResult result;
     bool cut_off;
@@ -175,7 +175,7 @@ static void test_flipped_bits(void)
     }
 }
 
-/* Whole blocks, in the wrong place. */
+/* Complete blocks that are moved, repeated or missing. */
 static void test_moved_blocks(void)
 {
     Fixture *f = &fixture;
@@ -208,7 +208,7 @@ static void test_not_a_file(void)
     g_assert_null(log_reader_open(f->directory, N_VCPUS, STREAM, LOG_ORDER, &error));
     g_assert_true(g_error_matches(error, G_FILE_ERROR, G_FILE_ERROR_NOENT));
     g_clear_error(&error);
-    /* Must not wait for somebody to write into it. */
+    /* Opening a FIFO must not wait for a writer. */
     g_assert_cmpint(mkfifo(f->path, 0666), ==, 0);
     g_assert_null(log_reader_open(f->directory, N_VCPUS, STREAM, LOG_ORDER, &error));
     g_assert_true(g_str_has_suffix(error->message, "not a regular file"));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Logs that cannot be written: the first error is told, in one line with the
- * file's name, boundaries return false, and nothing hangs or grows.
+ * Logs that cannot be written: the first error is reported in one line with the name of the file,
+ * boundaries return false, nothing blocks, and memory does not grow.
  */
 #include <fcntl.h>
 #include <glib/gstdio.h>
@@ -11,7 +11,7 @@
 #include "tests/unit/file-limit.h"
 #include "tests/unit/log-test.h"
 
-/* Puts another file where the writer has the log @name open. */
+/* Replace the file that the writer has open as log @name.  Closes @replacement. */
 static void replace_log(const char *name, int replacement)
 {
     for (int fd = 3; fd < 1000; fd++) {
@@ -27,7 +27,7 @@ static void replace_log(const char *name, int replacement)
     g_assert_not_reached();
 }
 
-/* Writes noise until a boundary says that it has failed. */
+/* Write noise until a boundary reports a failure, which must be within @limit bytes. */
 static void write_until_failure(LogStream *stream, size_t limit)
 {
     uint8_t noise[4096];
@@ -40,7 +40,7 @@ static void write_until_failure(LogStream *stream, size_t limit)
         g_assert_cmpuint(position * sizeof(noise), <, limit);
         log_event_bytes(stream, LOG_EVENT_DMA_WRITE, position++, 0, noise, sizeof(noise));
     } while (log_stream_boundary(stream));
-    /* It goes on to take events, and to drop them. */
+    /* The stream still accepts events, and drops them. */
     for (int i = 0; i < 20000; i++) {
         log_event_bytes(stream, LOG_EVENT_DMA_WRITE, position++, 0, noise, sizeof(noise));
         g_assert_false(log_stream_boundary(stream));
@@ -69,7 +69,7 @@ static void test_disk_full(void)
 
     replace_log("/vcpu-1.order", open("/dev/full", O_WRONLY));
     write_until_failure(log_writer_stream(writer, 1), 64 << 20);
-    /* All streams are told. */
+    /* All streams report the failure. */
     g_assert_false(log_stream_boundary(log_writer_stream(writer, 0)));
     finish_with_error(writer, directory, "vcpu-1.order", "No space left on device");
     remove_directory(directory);
@@ -89,7 +89,7 @@ static void test_file_limit(void)
     file_limit_set(before);
     finish_with_error(writer, directory, "vcpu-0.order", "File too large");
 
-    /* What fitted can be read, up to a cut in the middle of a block. */
+    /* The part that was written can be read, up to a cut in the middle of a block. */
     g_assert_true(log_totals_read(directory, 1, 0, LOG_ORDER, &totals, &error));
     g_assert_true(totals.cut_off);
     g_assert_cmpuint(totals.events, >, 100);
@@ -108,7 +108,7 @@ static void test_removed_directory(void)
     finish_with_error(writer, name, "", "it was renamed or removed");
 }
 
-/* Nothing tells the one who writes, so it must look, also if there is nothing to be written. */
+/* Wait for a failure that only the writer's own checks can find, even with nothing to write. */
 static void wait_until_failed(LogWriter *writer)
 {
     gint64 deadline = g_get_monotonic_time() + 20 * G_TIME_SPAN_SECOND;
@@ -199,7 +199,7 @@ static void *produce(void *opaque)
     return NULL;
 }
 
-/* A disk slower than the guest: boundaries wait, so that memory is bounded. */
+/* A disk that is slower than the guest: boundaries block (back-pressure), so memory is bounded. */
 static void test_slow_disk(void)
 {
     char *directory = test_directory();
@@ -210,7 +210,7 @@ static void test_slow_disk(void)
     size_t before;
     static char buffer[1 << 16];
 
-    /* A pipe that nobody empties is the slowest disk. */
+    /* A pipe without a reader simulates a disk that stands still. */
     g_assert_cmpint(pipe(ends), ==, 0);
     g_assert_cmpint(fcntl(ends[0], F_SETFL, O_NONBLOCK), ==, 0);
     replace_log("/dma.order", ends[1]);
@@ -219,7 +219,7 @@ static void test_slow_disk(void)
         before = __atomic_load_n(&producer.written, __ATOMIC_RELAXED);
         g_usleep(300 * 1000);
     } while (__atomic_load_n(&producer.written, __ATOMIC_RELAXED) > before);
-    /* 64 KiB in the pipe are some 200 blocks: these zeros are well compressed. */
+    /* 64 KiB in the pipe hold some 200 blocks, since zeros compress well. */
     g_assert_cmpuint(before, >, 16 << 20);
     g_assert_cmpuint(before, <, 80 << 20);
 
@@ -229,7 +229,7 @@ static void test_slow_disk(void)
         }
     }
     g_thread_join(thread);
-    /* What is left meets a disk that went away. */
+    /* The rest is written to a disk that has gone. */
     close(ends[0]);
     finish_with_error(writer, directory, "dma.order", "Broken pipe");
     log_writer_free(writer);

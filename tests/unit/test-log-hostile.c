@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Logs made by somebody who knows the format and its checksums: each rule of
- * docs/log-format.md is enforced, and nothing makes the reader crash.
+ * Logs made by an attacker, with right checksums: the reader enforces each rule of
+ * docs/log-format.md, and never crashes.
  */
 #include <string.h>
 
@@ -12,9 +12,9 @@
 enum { N_VCPUS = 2, STREAM = 1 };
 
 static char *directory;
-static char *path;              /* of the log that all tests write anew */
+static char *path;              /* of the log, which each test overwrites */
 
-/* A log of one block with right checksums, whatever else is wrong with it. */
+/* Make a log of one block, with right checksums even if its other fields are wrong. */
 static void make_log(GByteArray *log, const LogFileHeader *file, LogBlockHeader *block,
                      const void *payload)
 {
@@ -64,7 +64,7 @@ static void assert_refused(const LogFileHeader *file, LogBlockHeader block,
         g_test_message("expected '%s'", why);
         g_assert_cmpstr(error->message, ==, why);
     }
-    /* It stays bad. */
+    /* The reader keeps returning the error. */
     if (reader) {
         g_clear_error(&error);
         g_assert_cmpint(log_reader_next(reader, &event, &error), ==, LOG_READER_BAD);
@@ -157,7 +157,7 @@ static void test_events(void)
     }
 }
 
-/* Payloads of noise, raw or as lz4: whatever it says, it is read or refused. */
+/* Payloads of noise, raw or as lz4, are read or refused. */
 static void test_noise(void)
 {
     for (int round = 0; round < 5000; round++) {
@@ -174,7 +174,7 @@ static void test_noise(void)
             block.raw_size = g_test_rand_int_range(block.stored_size + 1, 1000);
         }
         for (size_t i = 0; i < sizeof(noise); i++) {
-            /* Mostly small, so that it gets beyond the first event. */
+            /* Mostly small values, so that the reader gets beyond the first event. */
             noise[i] = g_test_rand_int() & (g_test_rand_bit() ? 0x0f : 0xff);
         }
         make_log(log, &good_file, &block, noise);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Logs as they are written and read back: all kinds of events, by many threads,
- * in many blocks, up to the moment in which the recorder is killed.
+ * Logs are read back as they were written: all kinds of events, by many threads, in many blocks, up
+ * to the moment at which the recorder is killed.
  */
 #include <glib/gstdio.h>
 #include <signal.h>
@@ -45,7 +45,7 @@ static void *write_stream(void *opaque)
     return NULL;
 }
 
-/* Starts to write all streams, each in a thread of its own. */
+/* Start to write all streams, each in its own thread. */
 static void start_writing(LogWriter *writer, uint32_t seed, unsigned n_events,
                           Writing writings[N_STREAMS], GThread *threads[N_STREAMS])
 {
@@ -55,7 +55,7 @@ static void start_writing(LogWriter *writer, uint32_t seed, unsigned n_events,
     }
 }
 
-/* Reads a log to its end; what is there is what was written. */
+/* Read a log to its end, and check that its events are those that were written. */
 static LogTotals read_log(const char *directory, unsigned stream, LogSubstream substream,
                           uint32_t seed)
 {
@@ -95,7 +95,7 @@ static void test_threads(void)
     g_assert_no_error(error);
     start_writing(writer, seed, N_EVENTS, writings, threads);
     for (unsigned i = 0; i < N_STREAMS; i++) {
-        log_writer_accounts(writer, written);       /* while they write */
+        log_writer_accounts(writer, written);       /* while the threads write */
         g_thread_join(threads[i]);
     }
     log_writer_finish(writer, &error);
@@ -128,7 +128,7 @@ static void test_threads(void)
     remove_directory(directory);
 }
 
-/* All events of a vCPU's data log that were written before its last order event. */
+/* Return how many data events of a vCPU were written before its last order event. */
 static uint64_t data_before_last_order(uint32_t seed, unsigned stream, uint64_t order_events)
 {
     EventSource source;
@@ -149,8 +149,8 @@ static uint64_t data_before_last_order(uint32_t seed, unsigned stream, uint64_t 
 }
 
 /*
- * However the recorder dies, the logs are what was written, up to some event; and
- * the data log is not behind the order log.
+ * Whenever the recorder is killed, the logs hold what was written up to some event, and the data
+ * log has all events that come before the last one of the order log.
  */
 static void test_killed(void)
 {
@@ -178,7 +178,7 @@ static void test_killed(void)
         g_assert_cmpint(read(ready[0], &byte, 1), ==, 1);
         close(ready[0]);
         close(ready[1]);
-        /* The later rounds live to see a tick. */
+        /* In later rounds, the writer's timer ticks before the recorder is killed. */
         g_usleep(round * 40 * 1000 + g_test_rand_int_range(0, 40 * 1000));
         kill(child, SIGKILL);
         g_assert_cmpint(waitpid(child, NULL, 0), ==, child);
@@ -201,7 +201,7 @@ static void test_killed(void)
     g_assert_true(some);
 }
 
-/* Few events do not stay in memory for long, neither in a stream that is used... */
+/* A few events are written soon, in a stream that is used... */
 static void test_slow_stream(void)
 {
     char *directory = test_directory();
@@ -214,12 +214,12 @@ static void test_slow_stream(void)
     log_event(stream, LOG_EVENT_LOAD, 8, (uint64_t)1, (uint64_t)0);
     wait_for_tick();
     g_assert_true(log_stream_boundary(stream));
-    /* ... nor in one that rests. */
+    /* ... and in a stream that rests. */
     log_event(log_writer_stream(writer, 1), LOG_EVENT_WAIT, 3, (uint64_t)0, (uint64_t)8);
     log_stream_rest(log_writer_stream(writer, 1), 0);
     wait_for_tick();
 
-    /* While it is recorded, it looks cut off. */
+    /* A log that is being written looks cut off. */
     g_assert_true(log_totals_read(directory, 1, 0, LOG_ORDER, &totals, &error));
     g_assert_true(totals.cut_off && totals.events == 1 && totals.last == 7);
     g_assert_true(log_totals_read(directory, 1, 0, LOG_DATA, &totals, &error));
@@ -227,7 +227,7 @@ static void test_slow_stream(void)
     g_assert_true(log_totals_read(directory, 1, 1, LOG_ORDER, &totals, &error));
     g_assert_true(totals.cut_off && totals.events == 1 && totals.last == 3);
 
-    /* What is freed without being finished stays cut off. */
+    /* A log whose writer is freed without log_writer_finish() stays cut off. */
     log_event(stream, LOG_EVENT_WAKE, 9);
     log_writer_free(writer);
     g_assert_true(log_totals_read(directory, 1, 0, LOG_ORDER, &totals, &error));
@@ -270,7 +270,7 @@ static void test_big_bytes(void)
     remove_directory(directory);
 }
 
-/* The positions of a whole recording: up to the largest there is. */
+/* Positions and values up to the largest possible. */
 static void test_extreme_values(void)
 {
     char *directory = test_directory();
@@ -348,7 +348,7 @@ int main(int argc, char **argv)
     g_test_init(&argc, &argv, NULL);
     g_test_add_func("/log-stream/format", test_format);
     g_test_add_func("/log-stream/documented", test_documented);
-    /* Before there are threads: it forks. */
+    /* Before there are threads, since this test forks. */
     g_test_add_func("/log-stream/killed", test_killed);
     g_test_add_func("/log-stream/threads", test_threads);
     g_test_add_func("/log-stream/slow-stream", test_slow_stream);

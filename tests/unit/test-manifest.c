@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The manifest: what was saved is loaded, and everything else is refused in one
- * line, whatever the file contains.
+ * The manifest: what was saved is loaded, and any other file is refused with an error of one line.
  */
 #include <glib.h>
 #include <glib/gstdio.h>
@@ -61,7 +60,7 @@ static void assert_same(const Manifest *a, const Manifest *b)
     }
 }
 
-/* At the start of a recording, with no more said than must be. */
+/* Return a manifest at the start of a recording, with only the keys that are required. */
 static Manifest *started(unsigned n_vcpus)
 {
     Manifest *manifest = manifest_new(n_vcpus);
@@ -101,7 +100,7 @@ static Manifest *ended(unsigned n_vcpus)
 
 #define SUM "\n[checksum]\n"
 
-/* @text with a right checksum, whatever else is wrong with it. */
+/* Return @text with a right checksum, to be freed by the caller. */
 static char *summed(const char *text)
 {
     g_autofree char *content = g_strdup(text);
@@ -115,7 +114,7 @@ static char *summed(const char *text)
     return g_strdup_printf("%scrc32c=%08x\n", start, crc32c(0, start, strlen(start)));
 }
 
-/* Not complete, and replayed up to a cut. */
+/* Return a manifest of a recording that is not complete, and is replayed up to a cut. */
 static Manifest *cut(unsigned n_vcpus)
 {
     Manifest *manifest = started(n_vcpus);
@@ -158,7 +157,7 @@ static void write_manifest(const char *text, size_t length)
 {
     FILE *file;
 
-    g_unlink(path);     /* some file systems sync what is replaced */
+    g_unlink(path);     /* some file systems sync a file that is replaced */
     file = fopen(path, "wb");
     g_assert_cmpuint(fwrite(text, 1, length, file), ==, length);
     fclose(file);
@@ -176,7 +175,10 @@ static void expect_refused(const char *text, ssize_t length, int code, const cha
     }
 }
 
-/* @text with what one pattern matches replaced, which must be there, and summed again. */
+/*
+ * Return @text with the match of @pattern, which must exist, replaced, and a new checksum.  To be
+ * freed by the caller.
+ */
 static char *edited(const char *text, const char *pattern, const char *replacement)
 {
     g_autoptr(GRegex) regex = g_regex_new(pattern, G_REGEX_MULTILINE, 0, NULL);
@@ -302,7 +304,7 @@ static void test_keys(void)
     assert_same(manifest, loaded);
 }
 
-/* Every single bit counts, and every byte. */
+/* A change of any bit, and any truncation, is noticed. */
 static void test_checksum(void)
 {
     g_autoptr(Manifest) manifest = ended(2);
@@ -331,7 +333,7 @@ static void test_checksum(void)
     text[length / 2] ^= 1;
     expect_refused(text, -1, MANIFEST_ERROR_INVALID, "checksum");
     expect_refused(without, -1, MANIFEST_ERROR_INVALID, "checksum");
-    /* One from before there were checksums is another version, and not damaged. */
+    /* A manifest from before there were checksums is of another version, and not damaged. */
     old = g_regex_replace_literal(version, without, -1, 0, "log-version=2", 0, NULL);
     write_manifest(old, strlen(old));
     g_clear_pointer(&manifest, manifest_free);
@@ -378,7 +380,7 @@ static void test_no_file(void)
     g_unlink(path);
 }
 
-/* What could not be loaded is not saved, and what was there stays. */
+/* A manifest that could not be loaded is not saved, and the old file stays. */
 static void test_save_refusals(void)
 {
     g_autoptr(Manifest) good = ended(1);

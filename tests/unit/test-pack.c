@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Packed recordings: what was packed is unpacked; what is damaged or hostile leaves nothing
- * behind, inside or outside of where it was to go.
+ * Packed recordings: a packed recording is unpacked without changes.  A damaged or hostile file
+ * leaves nothing behind, inside or outside of the target directory.
  */
 #include <fcntl.h>
 #include <glib.h>
@@ -18,7 +18,7 @@
 #include "tests/unit/file-limit.h"
 #include "tests/unit/log-test.h"
 
-static char *top;               /* everything is in there */
+static char *top;               /* directory of all files of this test */
 static char *recording;
 static char *packed;
 static char *target;
@@ -112,7 +112,7 @@ static void assert_same_file(const char *name)
     g_assert_cmpmem(a, n_a, b, n_b);
 }
 
-/* What is in the top directory, by name. */
+/* Return the sorted names in the top directory, to be freed by the caller. */
 static char *listed(void)
 {
     g_autoptr(GDir) dir = g_dir_open(top, 0, NULL);
@@ -186,7 +186,7 @@ static void test_round_trip(void)
 
         g_assert_false(g_file_test(other, G_FILE_TEST_EXISTS));
     }
-    /* Nothing that exists is touched. */
+    /* Existing files and directories are not changed. */
     g_assert_false(pack(&error));
     g_assert_error(error, G_FILE_ERROR, G_FILE_ERROR_EXIST);
     g_clear_error(&error);
@@ -320,7 +320,7 @@ static void test_refusals(void)
     assert_nothing_left(1);
     remove_tree(recording);
     g_clear_error(&error);
-    g_assert_false(pack(&error));       /* no recording */
+    g_assert_false(pack(&error));       /* there is no recording */
     g_assert_nonnull(error);
 }
 

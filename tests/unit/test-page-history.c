@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Versions of a small memory whose whole history is known: some pages are written in each tick,
- * always the same way.  At random, time goes on, versions are made and removed, and one goes back
- * and forth between them; memory must be what it was then.
+ * Versions of a small memory whose whole history is known: in each tick two pages are written,
+ * always in the same way.  A random walk lets time go on, adds and removes versions, and goes back
+ * and forth between them.  At each version, memory must be as it was at that tick.
  */
 #include <stdbool.h>
 #include <string.h>
@@ -11,9 +11,9 @@
 
 enum { PAGES = 24, TICKS = 200, TRIES = 4000 };
 
-static uint8_t past[TICKS + 1][PAGES][PAGE_HISTORY_PAGE];   /* before each tick */
+static uint8_t past[TICKS + 1][PAGES][PAGE_HISTORY_PAGE];   /* memory before each tick */
 static uint8_t memory[PAGES][PAGE_HISTORY_PAGE] __attribute__((aligned(64)));
-static uint8_t written[TICKS];                              /* the first page of two */
+static uint8_t written[TICKS];                              /* the first of two pages */
 
 static void make_past(void)
 {
@@ -36,7 +36,7 @@ static void write_page(uint32_t page, const uint8_t *bytes)
 typedef struct Walk {
     PageHistory *history;
     GArray *ticks;              /* of each version */
-    unsigned version, tick;     /* where it is */
+    unsigned version, tick;     /* where the walk is */
     GArray *pages;              /* written since that version */
 } Walk;
 
@@ -60,7 +60,7 @@ static gint compare_pages(gconstpointer a, gconstpointer b)
     return *(const uint32_t *)a - *(const uint32_t *)b;
 }
 
-/* As one who asks for dirty pages has them. */
+/* Sort the pages and remove duplicates, as a dirty bitmap would list them. */
 static void sort_pages(GArray *pages)
 {
     unsigned n = 0;
@@ -83,7 +83,7 @@ static void go(Walk *walk, unsigned version)
     walk->tick = tick_of(walk, version);
 }
 
-/* It may have run past versions, or to one. */
+/* Add a version here, unless there is one.  The walk may have passed later versions. */
 static void add(Walk *walk)
 {
     unsigned before = walk->version;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Points: their one text form, what is refused, and their order.
+ * Points: their text form, text that is refused, and their order.
  */
 #include "recording/position.h"
 

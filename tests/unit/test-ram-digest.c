@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The digest of RAM: a function of names, sizes and contents alone, the one that
+ * The digest of RAM depends on names, sizes and contents alone, and is the one that
  * docs/log-format.md defines.
  */
 #include "tests/unit/ram-test.h"
@@ -27,7 +27,7 @@ static void test_known(void)
     g_assert_cmpstr(all, ==, "9efbd933d038b3299008ef45eca79bdd");
 }
 
-/* A bit, pages or contents in another place, another name or size: all differ. */
+/* A changed bit, a moved page, another name or another size changes the digest. */
 static void test_differs(void)
 {
     g_autoptr(GHashTable) seen = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);

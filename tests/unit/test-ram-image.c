@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * RAM images: what was saved is loaded, into clean memory or over old; what was
+ * RAM images: what was saved is loaded, into zeroed memory or over old contents.  A file that was
  * cut off or changed anywhere is noticed.
  */
 #include <glib.h>
@@ -69,8 +69,7 @@ static void test_round_trip(void)
     }
 }
 
-/* Zero pages cost nothing in the file, and stay untouched in memory. */
-/* What has changed, on top of what was: pages that were written, also with zeros, and no others. */
+/* An image of changes replaces the pages that were written, also with zeros, and no others. */
 static void test_changes(void)
 {
     for (unsigned round = 0; round < 20; round++) {
@@ -125,7 +124,7 @@ static void save_change(const char *to, Guest *guest, uint64_t page, uint8_t byt
     g_assert_no_error(error);
 }
 
-/* A whole image and two changes are one whole image. */
+/* A full image and two images of changes are merged into one full image. */
 static void test_merge(void)
 {
     g_autoptr(Guest) guest = g_new0(Guest, 1);
@@ -152,6 +151,7 @@ static void test_merge(void)
     g_unlink(second);
 }
 
+/* Zero pages take no space in the file, and are not touched in memory. */
 static void test_zero_pages(void)
 {
     const unsigned n_pages = 4096;
@@ -181,7 +181,7 @@ static void test_zero_pages(void)
     g_assert_no_error(error);
     g_assert_true(guest_same(guest, clean));
 
-    /* Again, without the comparison, which touches all. */
+    /* Load again, without the comparison, which touches all pages. */
     munmap(clean->blocks[0].host, clean->blocks[0].size);
     clean->blocks[0].host = guest_pages(clean->blocks[0].size);
     madvise(clean->blocks[0].host, clean->blocks[0].size, MADV_NOHUGEPAGE);
@@ -210,13 +210,13 @@ static void put_file(const void *bytes, size_t n)
 {
     FILE *file;
 
-    g_unlink(path);     /* to truncate instead would make some file systems sync */
+    g_unlink(path);     /* some file systems would sync a file that is truncated instead */
     file = fopen(path, "wb");
     g_assert_cmpuint(fwrite(bytes, 1, n, file), ==, n);
     fclose(file);
 }
 
-/* The bytes of an image of a small guest, and memory to load it into. */
+/* Return the image of a small guest, and in *@target the memory to load it into; free both. */
 static uint8_t *small_image(Guest **target, size_t *length)
 {
     g_autoptr(Guest) guest = g_new0(Guest, 1);
@@ -236,7 +236,7 @@ static uint8_t *small_image(Guest **target, size_t *length)
     return (uint8_t *)bytes;
 }
 
-/* Every bit, and every length. */
+/* A flipped bit in any byte, and any truncation, is noticed. */
 static void test_damage(void)
 {
     g_autoptr(Guest) target = NULL;
@@ -263,7 +263,7 @@ static void test_damage(void)
     g_assert_false(load_fails(target));
 }
 
-/* Right checksums do not make a hostile file right. */
+/* A hostile file with right checksums does not crash the reader. */
 static void test_hostile(void)
 {
     g_autoptr(Guest) target = NULL;
@@ -300,7 +300,7 @@ static void test_hostile(void)
         header->table_crc = crc32c(0, bad + table, length - table);
         header->crc = crc32c(0, header, offsetof(RamImageHeader, crc));
         put_file(bad, length);
-        load_fails(target);             /* or not: it must only not crash */
+        load_fails(target);             /* any result is right, but no crash */
     }
 }
 
@@ -320,7 +320,7 @@ static void test_refusals(void)
     g_assert_error(error, RAM_IMAGE_ERROR, RAM_IMAGE_ERROR_REFUSED);
     g_clear_error(&error);
 
-    g_assert_null(ram_image_create(path, &error));      /* exists */
+    g_assert_null(ram_image_create(path, &error));      /* the file exists */
     g_assert_error(error, RAM_IMAGE_ERROR, RAM_IMAGE_ERROR_IO);
     g_clear_error(&error);
     g_unlink(path);
@@ -342,7 +342,7 @@ static void test_refusals(void)
     g_assert_error(error, RAM_IMAGE_ERROR, RAM_IMAGE_ERROR_REFUSED);
     g_clear_error(&error);
 
-    /* Not closed yet, and so not valid; and gone if it never is. */
+    /* An image that is not closed is not valid, and freeing its writer removes the file. */
     g_assert_false(ram_image_load(path, guest_lookup, guest, &error));
     g_assert_error(error, RAM_IMAGE_ERROR, RAM_IMAGE_ERROR_FOREIGN);
     ram_image_writer_free(g_steal_pointer(&writer));

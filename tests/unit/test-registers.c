@@ -39,7 +39,7 @@ static void test_difference(void)
     g_assert_nonnull(strstr(long_text, " more differ"));
 }
 
-/* What is logged is what is read, however much changes. */
+/* Registers are read as they were logged, however many change. */
 static void test_log(void)
 {
     enum { ROUNDS = 2000 };

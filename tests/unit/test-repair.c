@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Repairs of recordings that were damaged anywhere: the result is sound, its cut is the largest
- * that the good blocks allow, nothing is lost, and a second repair has nothing to do.
+ * that the good blocks allow, no byte is lost, and a second repair has nothing to do.
  */
 #include <fcntl.h>
 #include <glib.h>
@@ -73,7 +73,7 @@ static Manifest *describe(void)
     return manifest;
 }
 
-/* Steps one after the other, some of which saw what another stream did; many blocks. */
+/* Write steps in many blocks, some of which wait for another stream. */
 static void write_steps(LogWriter *writer, Position *position, uint64_t *arcs)
 {
     g_autofree uint8_t *bytes = g_malloc0(RAM_SIZE);
@@ -130,11 +130,11 @@ static char *make_recording(void)
     return directory;
 }
 
-/* --- spoiling it --------------------------------------------------------------- */
+/* --- damage -------------------------------------------------------------------- */
 
 typedef struct Damage {
-    char *path;                 /* of the file */
-    char *bytes;                /* as it was */
+    char *path;                 /* of the damaged file */
+    char *bytes;                /* its contents before the damage */
     size_t size;
 } Damage;
 
@@ -162,7 +162,7 @@ static void damage_clear(Damage *damage)
     g_free(damage->bytes);
 }
 
-/* --- is it repaired? ------------------------------------------------------------- */
+/* --- checks of a repair ---------------------------------------------------------- */
 
 static RepairPlan *plan_for(const char *directory, Manifest **manifest)
 {
@@ -176,7 +176,7 @@ static RepairPlan *plan_for(const char *directory, Manifest **manifest)
     return plan;
 }
 
-/* What was kept, and what was cut off, is what there was before the repair. */
+/* The kept part and the part that was cut off are together the file before the repair. */
 static void check_nothing_is_lost(const char *directory, const RepairPlan *plan,
                                   const Damage *damage)
 {
@@ -203,7 +203,7 @@ static void check_nothing_is_lost(const char *directory, const RepairPlan *plan,
     }
 }
 
-/* @by_logs: the logs alone tell the cut, without the manifest. */
+/* Check that the recording is sound up to @cut.  @by_logs: the logs alone determine the cut. */
 static void check_sound(const char *directory, const Point *cut, bool by_logs)
 {
     g_autoptr(GError) error = NULL;
@@ -217,7 +217,7 @@ static void check_sound(const char *directory, const Point *cut, bool by_logs)
     if (verified.faults->len) {
         g_error("not sound: %s", (char *)verified.faults->pdata[0]);
     }
-    /* All agree on how far it goes: the repair, verify and replay. */
+    /* The repair, verify and replay agree on the cut. */
     found = cut_find(directory, N_VCPUS, by_logs ? NULL : manifest->cut, &error);
     g_assert_no_error(error);
     for (unsigned i = 0; i < N_VCPUS; i++) {
@@ -263,7 +263,7 @@ static void test_damage_anywhere(void)
     remove_recording(directory);
 }
 
-/* Of a data log, what was taken last is not trusted; of an order log, its last step is. */
+/* The last input of a truncated data log is not trusted; the last step of an order log is. */
 static void test_where(void)
 {
     char *directory = make_recording();
@@ -332,7 +332,7 @@ static void test_hopeless(void)
     bytes[9] ^= 1;
     write_file(order, bytes, size);
 
-    /* Somebody goes on writing. */
+    /* A recorder still writes the log. */
     fd = open(order, O_WRONLY | O_APPEND);
     expect_hopeless(directory, REPAIR_ERROR_BUSY, "being written");
     close(fd);
@@ -342,7 +342,7 @@ static void test_hopeless(void)
     remove_recording(directory);
 }
 
-/* Its recorder was killed: all that is written is good. */
+/* The recorder was killed: everything that is on disk is good. */
 static void test_killed(void)
 {
     char *directory = test_directory();

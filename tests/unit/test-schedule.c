@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Streams with random arcs, which were possible once, replayed in threads: in
- * parallel, on a core each or not, and taking turns.
+ * Streams with random arcs that some order satisfies, replayed in threads: in parallel, with a core
+ * for each or with fewer, and one at a time.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE             /* sched_setaffinity() */
@@ -19,12 +19,12 @@ typedef struct Wait {
     Position position;
 } Wait;
 
-static Wait waits[STREAMS][STEPS];      /* before each step; on itself: none */
+static Wait waits[STREAMS][STEPS];      /* before each step; for the stream itself: none */
 static Schedule *schedule;
-static int wanted_stop;                 /* atomic: how often somebody was kicked */
+static int wanted_stop;                 /* atomic: how often a stream was kicked */
 static GMutex order_lock;
-static GString *order;                  /* who made a step, one after the other */
-static int n_cores;                     /* for which they take turns; 0: not so */
+static GString *order;                  /* the streams of all steps, in their order */
+static int n_cores;                     /* cores that the streams share; 0: not shared */
 static cpu_set_t all_cores;
 
 static void kick(unsigned stream)
@@ -33,7 +33,7 @@ static void kick(unsigned stream)
     g_atomic_int_inc(&wanted_stop);
 }
 
-/* Now and then, as a vCPU is that must leave cpu_exec(). */
+/* Return true now and then, as for a vCPU that must leave cpu_exec(). */
 static bool interrupted(unsigned stream)
 {
     (void)stream;
@@ -42,7 +42,7 @@ static bool interrupted(unsigned stream)
 
 static const ScheduleOps ops = { .kick = kick, .interrupted = interrupted };
 
-/* Some order of all steps, and arcs that agree with it. */
+/* Draw an order of all steps, and arcs that agree with it. */
 static void make_waits(GRand *rand)
 {
     Position at[STREAMS] = { 0 };
@@ -72,7 +72,10 @@ static int cores_of_thread(void)
     return CPU_COUNT(&cores);
 }
 
-/* A step, in one's turn: no more at a time than there are cores, each on one of them. */
+/*
+ * Make a step of a stream that has the turn: check that no more streams step at a time than there
+ * are cores, each pinned to one core.
+ */
 static void check_turn(unsigned stream)
 {
     static int n_stepping;              /* atomic */
@@ -99,9 +102,9 @@ static gpointer run_stream(gpointer data)
         }
         if (wait->stream != stream) {
             while (!schedule_wait(schedule, stream, wait->stream, wait->position)) {
-                /* interrupted: in its turn or not */
+                /* interrupted: the stream may have lost its turn */
                 while (!schedule_turn(schedule, stream)) {
-                    /* again */
+                    /* interrupted again */
                 }
             }
             g_assert_cmpuint(schedule_reached(schedule, wait->stream), >=, wait->position);
@@ -113,7 +116,7 @@ static gpointer run_stream(gpointer data)
     }
     schedule_publish(schedule, stream, STEPS);
     schedule_end(schedule, stream);
-    if (n_cores) {                      /* it is free again */
+    if (n_cores) {                      /* the thread is no longer pinned */
         g_assert_cmpint(cores_of_thread(), ==, n_cores);
     }
     return NULL;
@@ -163,7 +166,7 @@ static void test_arcs_hold_in_parallel(void)
     check_arcs(FREELY);
 }
 
-/* The first @most cores that this process may use, or fewer if there are not so many. */
+/* Restrict this process to its first @most cores, or fewer if there are not so many. */
 static void use_cores(int most)
 {
     cpu_set_t cores = all_cores;
@@ -188,7 +191,7 @@ static void test_arcs_hold_on_few_cores(void)
     n_cores = 0;
 }
 
-/* Enough of them: nobody takes turns, and nobody is pinned. */
+/* With enough cores no stream needs a turn, and no thread is pinned. */
 static void test_a_core_each_is_not_shared(void)
 {
     use_cores(1);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Interleavings of the sphere that chance rarely finds, played step by step by one thread.
+ * Interleavings of the sphere that random tests rarely find, played step by step by one thread.
  *
  * Each processor has a vector clock, which follows the arcs that the sphere emits: how many steps
- * of every other one a replay is sure to have made before its next one.  A case brings processors
- * to where one of them is about to store, and asserts that the store is allowed only if it comes
- * after every use of what it changes, or is never refused once its instruction has begun to store.
+ * of every other processor each replay makes before its next step.  A case brings a processor to a
+ * store.  The case asserts that the store is granted only after every use of the old value,
+ * or that no store is refused once its instruction has begun to store.
  */
 #include <glib.h>
 #include <string.h>
@@ -18,11 +18,11 @@
 #define PAGE_SIZE (1u << SPHERE_PAGE_SHIFT)
 #define PAGES 2
 
-/* What the cases use of page 0, and a line of page 1. */
-#define WORD 64                 /* of line 1: not zero, so translations are made from it */
-#define EMPTY_WORD 72           /* of line 1: zero */
-#define DATA_WORD 80            /* of line 1 */
-#define ELSEWHERE 512           /* another line */
+/* Offsets that the cases use: in page 0, and a line of page 1. */
+#define WORD 64                 /* in line 1; not zero, so translations are made from it */
+#define EMPTY_WORD 72           /* in line 1; zero */
+#define DATA_WORD 80            /* in line 1 */
+#define ELSEWHERE 512           /* another line of page 0 */
 #define NEXT_PAGE PAGE_SIZE
 
 typedef Position Clock[PROCESSORS];
@@ -31,8 +31,8 @@ static struct {
     uint64_t memory[PAGES * PAGE_SIZE / 8];
     Sphere *sphere;
     Position position[PROCESSORS];
-    Clock before[PROCESSORS];               /* what comes before its next step */
-    Clock history[PROCESSORS][MOST_STEPS];  /* what came before those that it made */
+    Clock before[PROCESSORS];               /* what comes before the processor's next step */
+    Clock history[PROCESSORS][MOST_STEPS];  /* what came before each of its earlier steps */
 } world __attribute__((aligned(PAGE_SIZE)));
 
 static Processor *processor(unsigned i)
@@ -55,7 +55,10 @@ static Line *line_at(uint64_t offset)
 
 /* --- what processors do ---------------------------------------------------------------- */
 
-/* The script says who comes to a boundary; perhaps just now, while somebody asks another. */
+/*
+ * Called once, at the next kick.  Processors come to boundaries only where a case says so; this
+ * lets a case act in the middle of another processor's request.
+ */
 static void (*at_kick)(void);
 
 static void kick(void *user)
@@ -117,7 +120,9 @@ static unsigned run(unsigned i)
     return n_drops;
 }
 
-/* Of sphere_safe() and sphere_await() what comes before it serves its inbox, or sleeps. */
+/*
+ * Do the part of sphere_safe() and sphere_await() that comes before serving the inbox or sleeping.
+ */
 static void become_safe(unsigned i)
 {
     settle(i);
@@ -132,7 +137,7 @@ static void take_grant(unsigned i)
     sphere_arcs(processor(i), emit, NULL);
 }
 
-/* Running; its step goes on if it is granted. */
+/* Request lines for a running processor.  Return true if they are granted: its step goes on. */
 static bool acquire(unsigned i, uint64_t offset, unsigned size, SphereAccess access)
 {
     bool granted = sphere_acquire(processor(i), offset, size, access) == SPHERE_GRANTED;
@@ -160,7 +165,7 @@ static void enter_code(unsigned i, uint64_t offset)
     sphere_arcs(processor(i), emit, NULL);
 }
 
-/* One instruction of a processor that is safe before and after. */
+/* Execute an instruction with one access on a processor that is safe before and after. */
 static void make_access(unsigned i, uint64_t offset, SphereAccess access)
 {
     run(i);
@@ -179,7 +184,7 @@ static void fill_empty_word(unsigned i)
 
 /* --- a world --------------------------------------------------------------------------- */
 
-/* All processors are safe, and have made some steps; nobody has anything yet. */
+/* All vCPUs are safe and have made some steps.  No processor has any line. */
 static void set_up_whole_pages(void)
 {
     memset(&world, 0, sizeof(world));
@@ -199,7 +204,7 @@ static void set_up_whole_pages(void)
     }
 }
 
-/* And both pages are in lines. */
+/* As above, with both pages split into lines. */
 static void set_up(void)
 {
     set_up_whole_pages();
@@ -213,7 +218,7 @@ static void tear_down(void)
     sphere_free(world.sphere);
 }
 
-/* Read and then written by one after the other, until that is taken for granted. */
+/* Let processors read and then write a line in turn, until it is migratory and trusted. */
 static void make_trusted(uint64_t offset)
 {
     make_access(1, offset, SPHERE_WRITE);
@@ -229,7 +234,7 @@ static void make_trusted(uint64_t offset)
 
 enum { P, Q, R, W };
 
-/* So that nobody has write bits there, and each store asks. */
+/* Run code from page 0, so that no processor has write bits there, and each store asks. */
 static void run_code_from_page(unsigned i)
 {
     run(i);
@@ -237,7 +242,7 @@ static void run_code_from_page(unsigned i)
     steps(i, 1);
 }
 
-/* A probe, since the stores lie in two lines; then another one wants the second. */
+/* The stores lie in two lines, so P probes both first.  Then Q requests the second line. */
 static void test_prepared_stores(void)
 {
     set_up();
@@ -254,7 +259,7 @@ static void test_prepared_stores(void)
     tear_down();
 }
 
-/* All in one line: the first store asks for all, and others want the line, and its page. */
+/* The stores lie in one line, so P's first store asks for all.  Q requests the line, R the page. */
 static void test_stores_of_one_line(void)
 {
     set_up();
@@ -271,7 +276,7 @@ static void test_stores_of_one_line(void)
     tear_down();
 }
 
-/* Translations of words that it has in hand cannot be made any more, but of others they can. */
+/* Translations cannot be made of words that P has in hand, but of other words of the page. */
 static void test_stores_beside_translations(void)
 {
     set_up();
@@ -292,7 +297,7 @@ static void test_stores_beside_translations(void)
     tear_down();
 }
 
-/* The glue makes an instruction that stores to two pages exclusive: then nobody is waited for. */
+/* The recorder runs an instruction that stores to two pages exclusively: then no request waits. */
 static void test_exclusive_stores_to_two_pages(void)
 {
     set_up();
@@ -332,7 +337,7 @@ static void write_and_give_back(unsigned i, uint64_t offset)
     steps(i, 1);
 }
 
-/* It made the word's holders drop their translations once; now there is a new holder. */
+/* P made all holders of translations of the word drop them once.  Now Q is a new holder. */
 static void test_given_back_then_translated(void)
 {
     set_up();
@@ -352,7 +357,7 @@ static void test_given_back_then_translated(void)
     tear_down();
 }
 
-/* Without copies: it must not pass who has reserved the line, and taken it from a reader. */
+/* Without copies: P must not pass W, which has reserved the line and taken it from the reader R. */
 static void test_given_back_then_reserved(void)
 {
     set_up();
@@ -364,17 +369,18 @@ static void test_given_back_then_reserved(void)
     steps(Q, 1);
     run(W);
     g_assert_false(acquire(W, WORD, 8, SPHERE_WRITE));
-    /* Q is safe, but has not served its inbox yet: W was told of R, and has not emitted that. */
+    /* Q is safe, but has not served its inbox yet.  W has an arc from R that is not emitted yet. */
     become_safe(Q);
     g_assert_false(acquire(P, WORD, 8, SPHERE_WRITE));
     tear_down();
 }
 
-/* --- write bits, and those who left T ------------------------------------------------------ */
+/* --- write bits, and processors that left T ------------------------------------------------ */
 
 /*
- * P makes a translation of WORD, whose line R then gets without changing that word; P goes on to
- * use it, and at last drops all.  Returns when; a write bit of that line must come after it.
+ * P makes a translation of WORD.  R gets the line, but does not change the word.  P goes on to use
+ * the translation, and at last drops all.  Return the position at which P dropped them: a processor
+ * that gets a write bit of the line must come after it.
  */
 static Position use_and_leave_tables(void)
 {
@@ -391,14 +397,14 @@ static Position use_and_leave_tables(void)
     sphere_left_tables(processor(P), left);
     steps(P, 1);
     be_safe(P);
-    /* Nobody is in T: stores need not be seen any more. */
+    /* No processor is in T, so this store unprotects the page. */
     make_access(W, ELSEWHERE, SPHERE_WRITE);
     g_assert_false(world.sphere->pages[0].protected);
     g_assert_cmpuint(world.before[R][P], <, left);
     return left;
 }
 
-/* A line that is read to be written comes with a write bit. */
+/* A read of a migratory line gets a write bit. */
 static void test_read_of_migratory_line(void)
 {
     Position left;
@@ -413,7 +419,7 @@ static void test_read_of_migratory_line(void)
     tear_down();
 }
 
-/* So does one that its reader owns already, without a write bit since there were copies. */
+/* So may a read by the owner, which has no write bit because there were copies. */
 static void test_read_of_own_line(void)
 {
     Position left;
@@ -427,7 +433,7 @@ static void test_read_of_own_line(void)
     tear_down();
 }
 
-/* --- a page that is one piece again ---------------------------------------------------------- */
+/* --- a page that is joined again ------------------------------------------------------------- */
 
 enum { DMA = VCPUS };
 
@@ -443,8 +449,9 @@ static void read_page_and_be_safe(void)
 }
 
 /*
- * R waits for one line, behind DMA and P, which want them all.  DMA writes them all, so the page is
- * one piece again; then P and Q read it, and Q is safe before R takes its line from them.
+ * R waits for one line, behind DMA and P, which want all lines of the page.  DMA writes all of
+ * them, so the page is joined again.  Then P and Q read the page, and Q is safe before R takes its
+ * line from them.
  */
 static void share_page_while_one_waits(void)
 {
@@ -470,7 +477,7 @@ static void share_page_while_one_waits(void)
     be_safe(DMA);
 }
 
-/* R has not got its line yet.  Who writes another one comes after all who have read that. */
+/* R still waits.  W, which writes another line, must come after all processors that read that. */
 static void test_joined_while_one_waits(void)
 {
     set_up_whole_pages();

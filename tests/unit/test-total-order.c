@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Recordings of random streams that wait for each other, with checkpoints in the middle: one order
- * of all their steps.
+ * The total order of recordings with random streams that wait for each other, and with checkpoints
+ * in the middle.
  */
 #include <glib.h>
 #include <glib/gstdio.h>
@@ -27,7 +27,7 @@ typedef struct Recording {
     Position checkpoint[CHECKPOINTS][STREAMS];
 } Recording;
 
-/* --- making one ------------------------------------------------------------------------ */
+/* --- making a recording ---------------------------------------------------------------- */
 
 static void add_checkpoint(Recording *r, LogWriter *writer, unsigned number)
 {
@@ -41,7 +41,7 @@ static void add_checkpoint(Recording *r, LogWriter *writer, unsigned number)
     manifest_add_checkpoint(r->manifest, name);
     g_assert_cmpint(g_mkdir(directory, 0777), ==, 0);
     if (number == 0) {
-        return;                 /* at the start */
+        return;                 /* the first checkpoint lies at the start, and needs no file */
     }
     for (unsigned i = 0; i < VCPUS; i++) {
         place->point->at[i] = r->reached[i];
@@ -59,7 +59,7 @@ static void add_checkpoint(Recording *r, LogWriter *writer, unsigned number)
     g_assert_no_error(error);
 }
 
-/* One without any steps so far, and its writer. */
+/* Begin a recording without steps.  Return its writer, to be freed by the caller. */
 static LogWriter *begin_recording(Recording *r)
 {
     LogWriter *writer;
@@ -75,7 +75,7 @@ static LogWriter *begin_recording(Recording *r)
     return writer;
 }
 
-/* Each vCPU has made so many steps. */
+/* End the recording; each vCPU has made @end[] steps. */
 static void end_recording(Recording *r, LogWriter *writer, const Position *end)
 {
     g_assert_true(log_writer_finish(writer, NULL));
@@ -84,7 +84,7 @@ static void end_recording(Recording *r, LogWriter *writer, const Position *end)
     memcpy(r->manifest->end->at, end, VCPUS * sizeof(Position));
 }
 
-/* The next step of @stream comes after what another one has done, some time ago. */
+/* Let the next step of @stream wait for a recent step of another stream. */
 static void add_wait(Recording *r, LogWriter *writer, GRand *rand, unsigned stream)
 {
     Wait wait = {
@@ -102,7 +102,7 @@ static void add_wait(Recording *r, LogWriter *writer, GRand *rand, unsigned stre
     }
 }
 
-/* One vCPU does much more than the others; one does nothing for half of the time. */
+/* Draw a stream.  vCPU 0 makes most steps; vCPU 2 makes none in the first half. */
 static unsigned who_is_next(GRand *rand, int step)
 {
     unsigned one_of = g_rand_int_range(rand, 0, 100);
@@ -140,7 +140,7 @@ static void recording_clear(Recording *r)
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Recording, recording_clear)
 
-/* --- looking at it --------------------------------------------------------------------- */
+/* --- tests ----------------------------------------------------------------------------- */
 
 static TotalOrder *open_order(const Recording *r, unsigned checkpoint)
 {
@@ -151,7 +151,7 @@ static TotalOrder *open_order(const Recording *r, unsigned checkpoint)
     return order;
 }
 
-/* All runs from a checkpoint on. */
+/* Return all runs from a checkpoint on, each of at most @most steps; to be freed by the caller. */
 static GArray *runs_from(const Recording *r, unsigned checkpoint, uint64_t most)
 {
     g_autoptr(TotalOrder) order = open_order(r, checkpoint);
@@ -204,7 +204,7 @@ static bool is_at(const TotalOrder *order, const Position *reached)
     return true;
 }
 
-/* The points of checkpoints lie on it, so it can begin at any of them and is the same. */
+/* The order passes the points of all checkpoints, and is the same from each of them on. */
 static void test_checkpoints_lie_on_it(void)
 {
     g_auto(Recording) r = { 0 };
@@ -231,7 +231,7 @@ static void test_checkpoints_lie_on_it(void)
     }
 }
 
-/* From wherever one comes to it, a moment is the same. */
+/* A moment is the same point, however it is reached. */
 static void test_moments(void)
 {
     g_auto(Recording) r = { 0 };
@@ -260,7 +260,7 @@ static void test_moments(void)
     }
 }
 
-/* A copy goes on as the other one does, and finds each step when that is made. */
+/* A copy yields the same runs as the original, and finds the moment of each step. */
 static void test_copy(void)
 {
     g_auto(Recording) r = { 0 };
@@ -282,7 +282,7 @@ static void test_copy(void)
         }
         g_assert_true(total_order_find(finder, again.stream, again.from, &moment, &error));
         g_assert_cmpuint(moment, ==, total_order_moment(order));
-        /* The copy is on its way alone. */
+        /* The copy moves independently of the original. */
         g_assert_false(total_order_follow(copy, UINT64_MAX, &error));
         g_assert_cmpuint(total_order_moment(copy), ==, STEPS);
         g_assert_false(total_order_find(finder, again.stream, again.from, &moment, &error));
@@ -292,7 +292,7 @@ static void test_copy(void)
     g_assert_cmpuint(total_order_moment(order), ==, STEPS);
 }
 
-/* vCPUs with much and with little to do are at the same part of their ways, or they waited. */
+/* Without waits, all vCPUs have always made the same part of their steps. */
 static void test_pace(void)
 {
     g_auto(Recording) r = { 0 };
@@ -324,7 +324,7 @@ static void test_outside(void)
     g_assert_error(error, TOTAL_ORDER_ERROR, TOTAL_ORDER_ERROR_OUTSIDE);
 }
 
-/* Two vCPUs have made 100 steps each, but there is no order of all that they did. */
+/* Two vCPUs have made 100 steps each, but no order satisfies their waits. */
 static void expect_refusal(Recording *r, LogWriter *writer, const char *why)
 {
     g_autoptr(TotalOrder) order = NULL;
@@ -340,7 +340,7 @@ static void expect_refusal(Recording *r, LogWriter *writer, const char *why)
     g_assert_nonnull(strstr(error->message, why));
 }
 
-/* Two that wait for each other are refused, and not followed for ever. */
+/* Two streams that wait for each other are refused; the search ends. */
 static void test_circle(void)
 {
     g_auto(Recording) r = { 0 };
@@ -353,7 +353,7 @@ static void test_circle(void)
     expect_refusal(&r, writer, "waits in a circle");
 }
 
-/* Nor is one that waits for more than a log tells of. */
+/* So is a wait for a step that the log of the other stream does not have. */
 static void test_ends_too_early(void)
 {
     g_auto(Recording) r = { 0 };

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What `verify` finds wrong with recordings whose bytes are all right: each is sound but for
- * one thing.
+ * Faults that `verify` finds in recordings with right checksums.  Each recording has one fault.
  */
 #include <glib.h>
 #include <glib/gstdio.h>
@@ -87,13 +86,13 @@ static void end_all(Fixture *f)
     finish(f);
 }
 
-/* The logs have no fault but one, which has this word; NULL: none. */
+/* Check that the logs have exactly one fault, whose text contains @word; NULL: no fault. */
 static void expect(Fixture *f, const char *word)
 {
     g_auto(Verified) verified = { 0 };
 
     verify_recording(f->directory, f->manifest, &verified);
-    /* There is no checkpoint here. */
+    /* The missing checkpoint is always a fault, too. */
     g_assert_cmpuint(verified.faults->len, ==, word ? 2 : 1);
     g_assert_nonnull(strstr(verified.faults->pdata[verified.faults->len - 1], "no checkpoint"));
     if (word && !strstr(verified.faults->pdata[0], word)) {
@@ -112,7 +111,7 @@ static void expect_point(Fixture *f, Position first, Position second)
     g_assert_cmpuint(verified.reached->at[1], ==, second);
 }
 
-/* --- who waits for whom ----------------------------------------------------------- */
+/* --- waits ------------------------------------------------------------------------ */
 
 static void test_sound(Fixture *f, G_GNUC_UNUSED const void *data)
 {
@@ -158,7 +157,7 @@ static void test_circle_of_one(Fixture *f, G_GNUC_UNUSED const void *data)
     expect(f, "circle");
 }
 
-/* What DMA does behind a cut does not matter. */
+/* Waits of DMA behind a cut do not matter. */
 static void test_circle_behind_the_cut(Fixture *f, G_GNUC_UNUSED const void *data)
 {
     wait_at(f, DMA, 0, DMA, 1);
@@ -188,7 +187,7 @@ static void test_cut_off(Fixture *f, G_GNUC_UNUSED const void *data)
     wait_for_tick();
     g_clear_pointer(&f->writer, log_writer_free);
     expect_point(f, 10, 21);
-    /* The manifest says where the cut is. */
+    /* The manifest gives the cut. */
     f->manifest->cut = point_new(N_VCPUS);
     f->manifest->cut->at[0] = 7;
     f->manifest->cut->at[1] = 20;
@@ -200,13 +199,13 @@ static void test_cut_off(Fixture *f, G_GNUC_UNUSED const void *data)
         g_auto(Verified) verified = { 0 };
 
         verify_recording(f->directory, f->manifest, &verified);
-        g_assert_cmpuint(verified.faults->len, ==, 6);      /* five logs, no checkpoint */
+        g_assert_cmpuint(verified.faults->len, ==, 6);      /* five logs and the checkpoint */
         g_assert_nonnull(strstr(verified.faults->pdata[0], "vcpu-0.order: byte "));
         g_assert_nonnull(strstr(verified.faults->pdata[0], "it is truncated"));
     }
 }
 
-/* --- what a log cannot say -------------------------------------------------------- */
+/* --- impossible events ------------------------------------------------------------ */
 
 static void test_log(Fixture *f, const void *data)
 {
