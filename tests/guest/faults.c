@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * What private does, in memory that is mapped for one round only.
+ * The program private.c, with memory that is mapped for one round only.
  *
- * Exercises: page faults and unmapping by threads of one process.  The memory
- * is as private as before, but it comes from the kernel's allocator and goes
- * back there 1024 pages a round, so the pages, their descriptors, page tables
+ * Exercises: page faults and unmapping by threads of one process.  No two
+ * threads share the memory, but 1024 pages a round come from the kernel's
+ * allocator and go back there.  So the pages, their descriptors, page tables
  * and the locks of the address space move between vCPUs.
  */
 #define PROGRAM "faults"

@@ -2,17 +2,17 @@
 /*
  * Processes and address spaces that come and go on all CPUs.
  *
- * Exercises: page tables while other vCPUs hold translations made from them
- * (T pages): fork write-protects the tables of a process whose other threads
- * are running, copy-on-write and mprotect change live entries, munmap,
- * madvise, mremap and exit drop them, with TLB shootdowns by IPI or broadcast;
- * empty entries filled by page faults; freed pages that come back as tables or
- * as code (I pages) of another process; exec.
+ * Exercises: changes of page tables from which other vCPUs hold translations
+ * (T pages): fork write-protects entries of a process whose other threads are
+ * running; copy-on-write and mprotect change live entries; munmap, madvise,
+ * mremap and exit drop entries, with TLB shootdowns by IPI or broadcast; page
+ * faults fill empty entries.  Also freed pages that come back as tables or as
+ * code (I pages) of another process; exec.
  *
- * Each thread raises one child per round: a fork that works on the memory it
+ * Each thread starts one child per round: a fork that works on the memory it
  * inherited, a fork that executes this program again with EXEC_OPTION, or a
- * posix_spawn of the same.  The thread itself meanwhile overwrites what
- * the child inherited.
+ * posix_spawn of the same.  Meanwhile the thread itself overwrites what the
+ * child inherited.
  *
  * Self-check: every child's exit status; the contents of all pages, seen by
  * parent and child, which must not see each other's stores; what the child
@@ -31,7 +31,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* Hidden: makes this process a child of the storm, with the given seed. */
+/* Undocumented option: run as a child of the storm, with the given seed. */
 #define EXEC_OPTION "--executed"
 #define SELF "/proc/self/exe"
 
@@ -41,7 +41,7 @@
 static size_t page_size;
 static atomic_ulong raised;
 
-/* One word in each line: every line of a page has to be copied right. */
+/* Write one word in each line, since each line of a page may be copied wrongly. */
 static void paint(char *mem, unsigned page, unsigned count, uint64_t seed)
 {
     for (size_t at = page * page_size; at < (page + count) * page_size;
@@ -62,13 +62,13 @@ static void check_paint(char *mem, unsigned page, unsigned count,
     }
 }
 
-/* Never one of the statuses 0, 1 and 2, which have a meaning. */
+/* Return an exit status other than 0, 1 and 2, which have a meaning. */
 static int status_of(uint64_t seed)
 {
     return 16 + seed % 200;
 }
 
-/* Alone in its address space: nobody else can fill the hole. */
+/* The child is alone in its address space, so no other thread can fill the hole. */
 static void __attribute__((noreturn))
 forked_child(char *mem, uint64_t *shared, uint64_t seed)
 {
@@ -120,7 +120,7 @@ static pid_t raise_child(unsigned kind, char *mem, uint64_t *shared,
     return pid;
 }
 
-/* Changes live page-table entries in every way, with other threads around. */
+/* Change live page-table entries in every way, while other threads run. */
 static void reshape(char *mem, uint64_t seed)
 {
     size_t size = PAGES * page_size;

@@ -22,7 +22,7 @@
 
 #define USAGE "usage: %s [-t THREADS] [-n ROUNDS] [THREADS [ROUNDS]]\n"
 
-/* Polls of the start barrier before the CPU is offered to another thread. */
+/* Polls of the start barrier before the thread yields the CPU. */
 #define BARRIER_SPINS 256
 
 typedef struct Member {
@@ -138,8 +138,8 @@ void guest_result(const char *fmt, ...)
 }
 
 /*
- * Moves to the CPU of this number, counting those that we may use, and lets
- * the scheduler move us on from there.
+ * Move the thread to the CPU number id, modulo and among those that the
+ * process may use.  From there the scheduler may move the thread on.
  */
 static void begin_on_cpu(unsigned id)
 {
@@ -161,8 +161,9 @@ static void begin_on_cpu(unsigned id)
 }
 
 /*
- * Spins: threads woken from a futex start one after the other, and on a slow
- * guest the first could be done before the last begins.
+ * Wait for all threads, by spinning.  Threads woken from a futex would start
+ * one after the other, and on a slow guest the first could be done before the
+ * last begins.
  */
 static void start_barrier(unsigned id)
 {

@@ -8,7 +8,7 @@
  *
  * Usage of every program:  NAME [-t THREADS] [-n ROUNDS] [THREADS [ROUNDS]]
  *
- * It prints one line on stdout, when its self-check has passed:
+ * A program prints one line on stdout when its self-check has passed:
  *
  *   NAME: key=value ... threads=T rounds=N elapsed=S.mmms
  *
@@ -26,7 +26,7 @@
 /* racey keeps a thread's number in one byte of each value that it stores. */
 #define GUEST_MAX_THREADS 255
 
-/* How long a program waits for what must come before it calls it lost. */
+/* How long a program waits for an expected event before it fails. */
 #define GUEST_PATIENCE_NS (60 * 1000000000ull)
 
 typedef struct Guest {
@@ -39,14 +39,14 @@ typedef struct Guest {
 /* Set by guest_init(), constant afterwards. */
 extern Guest guest;
 
-/* Parses the command line (exits on --help and on errors), starts the clock. */
+/* Parse the command line (exit on --help and on errors) and start the clock. */
 void guest_init(const char *name, unsigned long default_rounds,
                 int argc, char **argv);
 
-/* CLOCK_MONOTONIC. */
+/* Return CLOCK_MONOTONIC in nanoseconds. */
 uint64_t guest_now_ns(void);
 
-/* Says why on stderr and exits with status 1, without any cleaning up. */
+/* Print the reason on stderr and exit with status 1, without any cleanup. */
 void die(const char *fmt, ...) __attribute__((noreturn, format(printf, 1, 2)));
 
 #define check(cond, ...)      \
@@ -56,23 +56,23 @@ void die(const char *fmt, ...) __attribute__((noreturn, format(printf, 1, 2)));
         }                     \
     } while (0)
 
-/* The result line, in a single write; fmt holds the program's own keys. */
+/* Print the result line in a single write; fmt holds the program's own keys. */
 void guest_result(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /*
- * Runs work(0) ... work(count - 1) on one thread each and joins them all.
- * The threads begin on different CPUs, as far as there are any, and none
- * begins before all are running.
+ * Run work(0) ... work(count - 1) on a thread each and join them all.  The
+ * threads begin on different CPUs as far as possible, and none begins before
+ * all are running.
  */
 void guest_parallel(unsigned count, void (*work)(unsigned id));
 
-/* A one-to-one scrambling of 64 bits: patterns, seeds and digests. */
+/* Scramble 64 bits, one to one, for patterns, seeds and digests. */
 uint64_t guest_mix(uint64_t x);
 
-/* Waits for a child, which must exit by itself and with this status. */
+/* Wait for a child, which must exit by itself and with this status. */
 void guest_reap(pid_t pid, int status, const char *what);
 
-/* Anonymous memory; flags is MAP_PRIVATE or MAP_SHARED. */
+/* Map anonymous memory, to be unmapped by the caller; flags is MAP_PRIVATE or MAP_SHARED. */
 void *guest_map(size_t size, int flags);
 
 #endif

@@ -2,16 +2,16 @@
 /*
  * Two threads that wait for each other in user mode, without the kernel's help.
  *
- * Exercises: a line whose owner has written it, and then reads it over and over
- * until the other one has: it must be given away at once, however hot it is;
- * lines that one writes and the other reads (a queue's ends); a batch of lines
- * that goes the same way.
+ * Exercises: a line whose owner has written it, and then polls it until the
+ * other thread has written it: the owner must give the line away at once,
+ * however hot it is; lines that one thread writes and the other reads (the ends
+ * of a queue); a batch of lines that goes the same way.
  *
- * There are two, whatever -t says: of more than the host has cores, each turn
- * would wait for the host's scheduler.
+ * There are two threads, whatever -t says.  With more threads than host cores,
+ * each turn would wait for the host's scheduler.
  *
- * Self-check: the token is passed on by both in turn, and what comes out of
- * the queue is what went in, in that order.
+ * Self-check: both threads pass the token on in turn, and items leave the queue
+ * unaltered and in order.
  */
 #include "guest.h"
 
@@ -20,10 +20,10 @@
 
 #define PLAYERS 2
 
-/* Polls before the CPU is offered to others: there may be only one. */
+/* Polls before the thread yields the CPU: the guest may have only one. */
 #define POLLS 4096
 
-/* A place in the queue is cheaper than a turn. */
+/* An item in the queue costs less than a turn. */
 #define ITEMS_PER_ROUND 20
 #define PLACES 256
 

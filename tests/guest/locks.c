@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Mutexes that everybody wants, and pairs that wake each other.
+ * Contended mutexes, and pairs of threads that wake each other.
  *
  * Exercises: migratory lines (a lock and its data are read, then written, by
  * one vCPU after the other), atomic instructions and exclusive pairs on lines
- * in motion, spinning on a lock whose holder is preempted, futex wake-ups,
- * reschedule IPIs, halt and wake of idle vCPUs.
+ * that move, spinning on a lock whose holder is preempted, futex wake-ups,
+ * reschedule IPIs, halt and wake-up of idle vCPUs.
  *
  * Self-check: counters without atomics, guarded by the mutexes alone, must
  * reach their totals; transfers between accounts must cancel out; each side
@@ -18,7 +18,7 @@
 
 #define ACCOUNTS 8
 
-/* A turn of a pair takes a wake-up, dearer than an uncontended lock by far. */
+/* A turn of a pair needs a wake-up, which costs far more than a free lock. */
 #define ROUNDS_PER_TURN 150
 
 typedef struct Account {
@@ -55,7 +55,7 @@ static void count(void)
     unlock(&counter.lock);
 }
 
-/* Locks in the order of addresses, or two transfers could deadlock. */
+/* Locks are taken in the order of addresses, or two transfers could deadlock. */
 static void transfer(unsigned from, unsigned to, int64_t amount)
 {
     Account *first = &accounts[from < to ? from : to];
@@ -140,7 +140,7 @@ int main(int argc, char **argv)
     guest_parallel(guest.threads, contend);
     check_accounts();
 
-    /* A thread left over plays in no pair, but one alone gets a partner. */
+    /* An odd thread is in no pair, but a single thread gets a partner. */
     pair_count = guest.threads > 1 ? guest.threads / 2 : 1;
     for (unsigned i = 0; i < pair_count; i++) {
         pthread_mutex_init(&pairs[i].lock, NULL);

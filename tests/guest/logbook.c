@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Threads write a book together; one way to write lacks the lock, if asked for.
+ * Threads write a book together.  With an option, some writes lack the lock.
  *
  * Usage:  logbook [unlocked] [-t THREADS] [-n ROUNDS] [THREADS [ROUNDS]]
  *
- * Exercises: a mutex that everybody wants, and an array that is written under
- * it.  With the word `unlocked` it has the bug of docs/example.md: urgent
- * entries are written without the lock.  Sooner or later somebody who has it
- * finds another one's name in his entry, and panics the kernel, as one does who
- * rather has a crash to look at than data that is wrong.  What is written
- * without the lock is not checked, so the one who finds out is never the one
- * who did it.
+ * Exercises: a contended mutex, and an array that is written under that mutex.
+ * With the word `unlocked` the program has the bug of docs/example.md: urgent
+ * entries are written without the lock.  Sooner or later a thread that holds
+ * the lock finds another thread's name in its entry, and panics the kernel,
+ * since a crash is easier to examine than wrong data.  Entries that are written
+ * without the lock are not checked, so the thread that finds the fault is never
+ * the thread that caused it.
  *
  * Self-check: each writer's name is still in its entry when that is complete,
  * and the book has as many entries as were written.
@@ -28,12 +28,12 @@
 
 #define ENTRIES 64
 #define WORDS 7                 /* an entry fills a line */
-#define URGENT_EVERY 4          /* of so many entries, one is */
+#define URGENT_EVERY 4          /* one entry in so many is urgent */
 
-/* As good as for ever: on a busy host, vCPUs seldom run at the same time. */
+/* Practically for ever: on a busy host, vCPUs seldom run at the same time. */
 #define UNTIL_IT_PANICS 1000000000
 
-/* Seen as such in a backtrace, whatever the compiler thinks of it. */
+/* Keeps the compiler from inlining the function, so that it is in backtraces. */
 #define FRAME __attribute__((noipa))
 
 typedef struct Entry {
@@ -59,7 +59,7 @@ static void unlock_logbook(void)
     check(pthread_mutex_unlock(&logbook.lock) == 0, "pthread_mutex_unlock");
 }
 
-/* The caller has the lock. */
+/* Called with the lock held, but for the bug. */
 static FRAME Entry *add_entry(unsigned author)
 {
     Entry *entry = &logbook.entries[logbook.written % ENTRIES];
@@ -96,7 +96,7 @@ static FRAME void write_entry(unsigned author)
     unlock_logbook();
 }
 
-/* The bug: whoever wrote this could not wait. */
+/* The bug: with `unlocked`, the lock is not taken. */
 static FRAME void write_urgent_entry(unsigned author)
 {
     if (without_lock) {
@@ -108,7 +108,7 @@ static FRAME void write_urgent_entry(unsigned author)
     unlock_logbook();
 }
 
-/* So that a debugger, which sees vCPUs, sees a thread always on the same one. */
+/* Pin the thread, so that a debugger, which sees vCPUs, always finds it on the same vCPU. */
 static void stay_on_cpu(unsigned cpu)
 {
     cpu_set_t one;

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Groups of processes that talk over pipes, the way hackbench loads a kernel.
+ * Groups of processes that send messages over pipes, as hackbench does.
  *
- * Exercises: the guest kernel's scheduler and its sharing: run queues, wait
+ * Exercises: the guest kernel's scheduler and its shared data: run queues, wait
  * queues, pipe buffers and page references migrate between vCPUs with each
  * message; blocking and wake-up by reschedule IPI; context switches between
  * address spaces; far more runnable tasks than vCPUs.
  *
- * There are as many groups as -t says.  In a group, each sender sends ROUNDS
- * messages to each receiver; a receiver has one pipe, shared by all senders.
+ * -t gives the number of groups.  In a group, each sender sends ROUNDS messages
+ * to each receiver.  A receiver has one pipe, which all senders share.
  *
- * Self-check: the messages of one sender must arrive in order, whole and
- * unaltered, and as many as were sent; the totals of all receivers are added
- * up by the parent in shared memory.
+ * Self-check: the messages of a sender must arrive in order, whole and
+ * unaltered, and as many as were sent.  The parent adds up the totals of all
+ * receivers, which are in shared memory.
  */
 #include "guest.h"
 
@@ -21,12 +21,12 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* Senders, and also receivers, in a group. */
+/* The number of senders, and of receivers, in a group. */
 #define FAN 4
 
 #define MESSAGE_WORDS 16
 
-/* Not longer than PIPE_BUF, so that a write is never torn by another. */
+/* Not longer than PIPE_BUF, so that each write is atomic. */
 typedef struct Message {
     uint32_t group;
     uint32_t sender;
@@ -62,7 +62,7 @@ static uint64_t payload_seed(const Message *msg, unsigned receiver)
                      (uint64_t)receiver << 32 | msg->number);
 }
 
-/* Says that it is there, then waits until the parent closes its end. */
+/* Tell the parent that this child is ready, then wait until the parent closes its end. */
 static void await_go(void)
 {
     char byte = 0;

@@ -2,11 +2,11 @@
 /*
  * Memory that no two threads share.
  *
- * Exercises: what should cost next to nothing.  Pages are granted whole to the
- * vCPU that touches them first and stay there; the inline permission check,
- * first-touch faults, block copies and block zeroing (rep stos, DC ZVA) are
- * all that the recorder sees, apart from a thread that the guest's scheduler
- * moves.  Any coherence traffic here in quantity is a defect.
+ * Exercises: accesses that should cost next to nothing.  Whole pages are
+ * granted to the vCPU that touches them first, and stay there.  The recorder
+ * sees only the inline permission check, first-touch faults, block copies and
+ * block zeroing (rep stos, DC ZVA), and threads that the guest's scheduler
+ * moves.  Much coherence traffic here is a defect.
  *
  * Self-check: the sum of a region is computed again without memory; a chain
  * of pointers through all lines of the region must visit each once and end
@@ -14,7 +14,7 @@
  * The digest depends on the numbers of threads and rounds alone.
  *
  * A thread keeps its region for all rounds.  faults.c is the same program with
- * a new region for each.
+ * a new region for each round.
  */
 #ifndef PROGRAM
 #define PROGRAM "private"
@@ -56,7 +56,7 @@ static uint64_t fill_and_sum(uint64_t *words, uint64_t seed)
         words[i] = x;
         expected += x;
     }
-    /* Or the compiler would know what it has just stored. */
+    /* Keeps the compiler from using the values that it has just stored. */
     __asm__ volatile("" : : "r"(words) : "memory");
     for (size_t i = 0; i < REGION_WORDS; i++) {
         sum += words[i];

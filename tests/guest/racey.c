@@ -3,21 +3,21 @@
  * Races whose order decides the result.
  *
  * Exercises: lines that every vCPU reads and writes all the time, with
- * load-store, store-load and store-store races, true and false sharing; plain
- * loads and stores only, so that no instruction helps the recorder to see
- * them coming.  Two recordings give different signatures; a replay
- * must give the recorded one.  The idea of such a test is that of FDR (ISCA
+ * load-store, store-load and store-store races, true and false sharing.  There
+ * are only plain loads and stores, so that no special instruction tells the
+ * recorder of a race.  Two recordings give different signatures; a replay must
+ * give the recorded signature.  The idea of such a test is that of FDR (ISCA
  * 2003, section 7) and of Hill and Xu's "racey", which Karma uses.
  *
- * Each thread has a hand, a 64-bit number.  In each round it mixes into the
- * hand what it reads from one cell of a small pool and stores the outcome in
- * another cell, both chosen by the hand.  The mixing loses nothing: once two
- * runs differ in what one load returned, they differ for good.
+ * Each thread has a hand, a 64-bit number.  In each round the thread mixes into
+ * the hand what it reads from one cell of a small pool, and stores the result
+ * in another cell.  The hand chooses both cells.  The mixing loses no bits: once
+ * two runs differ in the result of one load, they differ for ever.
  *
  * Self-check: a stored value carries its writer twice, in its first and in
- * its last byte, so a load that returns what nobody stored (torn, lost,
- * made up) is noticed.  With a single thread there is no race, and a second
- * run must give the same signature.
+ * its last byte, so a load that returns a value that no thread stored (torn,
+ * lost, made up) is noticed.  With a single thread there is no race, and a
+ * second run must give the same signature.
  */
 #include "guest.h"
 
@@ -37,7 +37,7 @@ typedef struct Hand {
 static _Alignas(GUEST_LINE) _Atomic uint64_t pool[POOL_CELLS];
 static Hand hands[GUEST_MAX_THREADS];
 
-/* A multiplicative generator; the shift lets high bits reach the low ones. */
+/* A multiplicative generator.  The shift lets high bits affect low bits. */
 static inline uint64_t turn(uint64_t x)
 {
     return (x ^ x >> 31) * 0xf1357aea2e62a9c5;

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Threads that pull the same pages away from under each other.
+ * Threads that unmap and change pages which other threads are using.
  *
- * Exercises: page faults of several vCPUs on one page at once, which one of them resolves while
- * the others have begun to take theirs; translations that others hold while their entry is
- * cleared, made read-only or replaced (T pages), and that are made again at once; code that one
- * vCPU changes while others run it, and stores of several words beside that code (I pages);
- * kernel stacks that come and go.
+ * Exercises: page faults of several vCPUs on one page at once, which one vCPU resolves while the
+ * others are taking theirs; translations that other vCPUs hold while the entry is cleared, made
+ * read-only or replaced (T pages), and that are made again at once; code that one vCPU changes
+ * while others run it, and stores of several words beside that code (I pages); kernel stacks that
+ * come and go.
  *
- * All threads share a few pages of data and one page of code.  Each does random things to them: it
- * reads or writes a word, drops a page or maps a new one in its place, makes a page read-only or
- * writable, calls the function, changes it, or writes data that lies beside it.  What a
- * read-only page refuses is given up.
+ * All threads share a few pages of data and one page of code.  Each act of a thread is random: it
+ * reads or writes a word, drops a page or maps a new page in its place, makes a page read-only or
+ * writable, calls the function, changes the function, or writes data beside it.  A write that a
+ * read-only page refuses is not repeated.
  *
- * Self-check: whatever is read was written to that page by somebody, or is zero; the function
- * returns what it was last, or once, made to return.
+ * Self-check: a word that is read was written to that page by some thread, or is zero; the function
+ * returns a value that some thread made it return.
  */
 #define _GNU_SOURCE
 #include "guest.h"
@@ -29,7 +29,7 @@
 #include <unistd.h>
 
 #define PAGES 4
-#define ACTS 100                /* of a thread in a round */
+#define ACTS 100                /* acts of a thread in a round */
 #define DATA 256                /* where data begins in the page of code */
 #define WIDE 48                 /* bytes that are written at once */
 
@@ -37,7 +37,7 @@
 /* movz w0, #value; ret */
 #define CODE_WORD(value) (0x52800000u | (value) << 5)
 static const uint32_t code_template[] = { CODE_WORD(0), 0xd65f03c0u };
-#define CODE_CHANGES 0          /* which word has the value */
+#define CODE_CHANGES 0          /* index of the word with the value */
 #elif defined(__x86_64__)
 /* three nops; mov eax, value; ret: so the value is aligned */
 #define CODE_WORD(value) (value)
@@ -62,7 +62,7 @@ static void refuse(int signal)
 
 /* --- data ------------------------------------------------------------------------- */
 
-/* Says which page it belongs to. */
+/* Return a random word that encodes its page. */
 static uint64_t word_for(unsigned page, uint64_t random)
 {
     return random << 8 | (page + 1);
@@ -126,7 +126,7 @@ static void change_code(uint64_t random)
     __builtin___clear_cache((char *)word, (char *)(word + 1));
 }
 
-/* In one line, or in two. */
+/* Write words in one line, or across two. */
 static void write_beside_code(uint64_t random)
 {
     uint64_t words[WIDE / 8];

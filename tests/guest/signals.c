@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Signals and timers that hit running code.
+ * Signals and timers that interrupt running code.
  *
  * Exercises: timer interrupts as inputs, and their exact position, since a
- * signal lands on the instruction that the interrupt hit; signals sent to
- * a thread on another vCPU (reschedule IPIs), which returns from its interrupt
- * into a handler; timers that belong to a thread and expire on whichever vCPU
- * armed them.
+ * signal is delivered at the instruction that the interrupt hit; signals sent
+ * to a thread on another vCPU (reschedule IPIs), which returns from its
+ * interrupt into a handler; timers that belong to a thread and expire on the
+ * vCPU that armed them.
  *
  * Self-check: queued signals arrive exactly as often as they were sent, an
  * ordinary one at least once; ticks carry their owner's value and do not come
@@ -59,7 +59,7 @@ static void on_signal(int sig, siginfo_t *info, void *context)
     }
 }
 
-/* Those that run a handler, in the workers only. */
+/* Return the signals that have a handler; only workers unblock them. */
 static sigset_t handled_signals(void)
 {
     sigset_t set;
@@ -72,7 +72,7 @@ static sigset_t handled_signals(void)
     return set;
 }
 
-/* The queue is finite; when it is full, its readers need a chance. */
+/* The signal queue is finite.  When it is full, the sender yields to the receivers. */
 static void exercise_sending(unsigned id)
 {
     Worker *next = &workers[(id + 1) % guest.threads];
@@ -145,7 +145,7 @@ static void exercise_timer(void)
     }
 }
 
-/* A signal may still be under way when its sender has returned. */
+/* Wait until *count reaches want: a signal may arrive after its sender has returned. */
 static void await_count(atomic_ulong *count, unsigned long want,
                         const char *what)
 {
@@ -173,7 +173,7 @@ static void work(unsigned id)
         check(compute(i) == result, "a signal changed a computation");
         exercise_timer();
     }
-    /* Nobody leaves before all has arrived: it could have been his. */
+    /* No thread ends before all signals have arrived: it may be their target. */
     await_count(&self->pokes, guest.rounds, "signals to a thread");
     await_count(&queued, guest.threads * guest.rounds, "queued signals");
     await_count(&kills, 1, "ordinary signals");

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * System calls that wait, that look at the clock, and that share files.
+ * System calls that wait, read clocks, and share files.
  *
  * Exercises: clock reads and timer interrupts as inputs; idle vCPUs that sleep
  * and wake; futexes; system calls interrupted and restarted; the page cache,
  * written by system calls and through shared mappings (dirty tracking by page
  * table entries).  signals.c has more about signals and timers.
  *
- * Every thread does all exercises in each round, in step with the others as
- * far as they wait for each other, while an interval timer interrupts them.
+ * Every thread does all exercises in each round, while an interval timer
+ * interrupts it.  Threads keep in step only as far as they wait for each other.
  *
- * Self-check: what is waited for arrives, as often as it should; no clock runs
- * backwards, also not from one CPU to another; nobody wakes too early; files
- * hold what was written.  After a failure the directory in /tmp stays.
+ * Self-check: awaited events arrive, and as often as they should; no clock runs
+ * backwards, not even between CPUs; no thread wakes too early; files hold what
+ * was written.  After a failure the directory in /tmp stays.
  */
 #define _GNU_SOURCE
 #include "guest.h"
@@ -37,7 +37,7 @@
 #define ALARM_US 2000
 #define NAP_NS 200000
 
-/* On a disk, syncing would take all the time. */
+/* On a disk, a sync in each round would take most of the time. */
 #define ROUNDS_PER_SYNC 16
 
 #define FILE_SIZE 8192
@@ -60,7 +60,7 @@ static long futex(atomic_uint *word, int op, unsigned value,
     return syscall(SYS_futex, word, op | FUTEX_PRIVATE_FLAG, value, timeout);
 }
 
-/* The baton goes round: the thread that it names takes it one further. */
+/* Pass the baton on: the thread that the baton names increments it. */
 static void exercise_futex(unsigned id)
 {
     static const struct timespec moment = { .tv_nsec = 1 };
@@ -83,7 +83,7 @@ static void exercise_futex(unsigned id)
     check(errno == ETIMEDOUT, "futex did not time out: %m");
 }
 
-/* Our clock is read after the other's, so it must not be behind. */
+/* This thread reads its clock after the other thread's, so it must not be behind. */
 static void exercise_clock(void)
 {
     uint64_t before = atomic_load(&latest_ns), now = guest_now_ns();
@@ -155,7 +155,7 @@ static void receive_events(Worker *self)
     self->events += events;
 }
 
-/* One to the next thread; then wait for the one of this round. */
+/* Send an event to the next thread, then wait for this round's event. */
 static void exercise_events(unsigned id, unsigned long round)
 {
     uint64_t one = 1;
@@ -167,7 +167,7 @@ static void exercise_events(unsigned id, unsigned long round)
     }
 }
 
-/* When all have ended: none too many, whether received or still waiting. */
+/* After all threads have ended: no event too many was received or is pending. */
 static void check_events(unsigned id)
 {
     struct pollfd own = { .fd = workers[id].eventfd, .events = POLLIN };
@@ -183,7 +183,7 @@ static void on_alarm(int sig)
     atomic_fetch_add(&alarms, 1);
 }
 
-/* Without SA_RESTART: every call has to cope with being interrupted. */
+/* Without SA_RESTART, so that every call may be interrupted. */
 static void set_alarm(unsigned period_us)
 {
     struct itimerval every = { { 0, period_us }, { 0, period_us } };
@@ -193,7 +193,10 @@ static void set_alarm(unsigned period_us)
     check(setitimer(ITIMER_REAL, &every, NULL) == 0, "setitimer: %m");
 }
 
-/* The main thread, which only waits, would get all alarms if it took any. */
+/*
+ * Block or unblock alarms.  The main thread blocks them, since it only waits,
+ * and would get all of them.
+ */
 static void take_alarms(int how)
 {
     sigset_t set;

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A guest without an operating system that accesses memory in every way, once each: for those who
- * are told of accesses.  Each label that begins with "at_" is an instruction that does; the
- * test knows what to expect of it.  No interrupts, no loops, and no jumps but over what the CPU
- * lacks: from "plain" on, the distance of two instructions is that of their positions.
+ * A guest without an operating system that accesses memory in every way, once each, to test the
+ * reports of accesses.  Each label that begins with "at_" is an instruction with an access;
+ * test_accesses.py knows what to expect of it.  There are no interrupts and no loops, and jumps
+ * only over instructions that the CPU lacks.  So from "plain" on, the distance between two
+ * instructions is the difference of their positions.
  *
- * For machine virt: `-kernel` of this, linked at 0x40200000.  EL1, memory is mapped to itself;
- * `flagged`, whose access flag and dirty state walks set (FEAT_HAFDBS), also at 0x80000000.
+ * For machine virt.  The guest is linked at 0x40200000 and started with `-kernel`.  It runs at EL1,
+ * and memory is mapped to itself.  The page `flagged`, whose access flag and dirty state walks set
+ * (FEAT_HAFDBS), is also mapped at 0x80000000.
  */
         .arch armv8.5-a+sve+lse
         .arch_extension sme
@@ -44,7 +46,7 @@ _start:
         mov x3, #3
         movi v0.16b, #7
         b plain
-        .balign 4096                    /* all that follows is in one page */
+        .balign 4096                    /* the code that follows is in one page */
 
 /* --- loads and stores ---------------------------------------------------------------- */
 
@@ -78,7 +80,7 @@ at_exclusive_store:
 at_exclusive_load_2:
         ldxr x4, [x20]
         clrex
-at_no_store:                            /* the monitor is open: not an access */
+at_no_store:                            /* fails, since the monitor is open: not an access */
         stxr w5, x2, [x20]
         mrs x0, id_aa64isar0_el1
         ubfx x0, x0, #20, #4
@@ -147,7 +149,7 @@ at_vector_load:
         ld1b {z2.b}, p0/z, [x20]
         pfalse p1.b
         ptrue p2.d, vl1
-at_one_element:                         /* the second is not accessed */
+at_one_element:                         /* the second element is not accessed */
         st1d {z1.d}, p2, [x20]
 at_no_element:
         st1b {z1.b}, p1, [x20]
@@ -210,14 +212,14 @@ at_copy:
         .inst 0x1d010440                /* cpyp [x0]!, [x1]!, x2! */
         .inst 0x1d410440
         .inst 0x1d810440
-        add x0, x20, #4                 /* overlaps: from the end */
+        add x0, x20, #4                 /* overlaps, so it is copied from the end */
         mov x1, x20
         mov x2, #16
 at_copy_back:
         .inst 0x1d010440
         .inst 0x1d410440
         .inst 0x1d810440
-        add x0, x20, #12                /* overlaps: what was copied is copied again */
+        add x0, x20, #12                /* overlaps, so bytes that were copied are copied again */
         add x1, x20, #4
         mov x2, #32
 at_copy_on:
@@ -260,4 +262,4 @@ page_end:
 request:                                /* big-endian: select 0x19, read; 8 bytes */
         .byte 0x00, 0x19, 0x00, 0x0a
         .byte 0, 0, 0, 8
-        .quad 0                         /* where to */
+        .quad 0                         /* target address */

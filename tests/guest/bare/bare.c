@@ -1,33 +1,31 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A guest without an operating system: what Linux does not do, or not often
- * enough, while timer interrupts come all the time.  A second vCPU, if there is one,
- * has a race with the first.
+ * A guest without an operating system that does what Linux does not do, or not often enough, while
+ * timer interrupts come all the time.  A second vCPU, if there is one, races with the first.
  *
- * Each test folds what it sees into a number, and so does each interrupt, with
- * the place where it came: the numbers differ from run to run, and a replay that
- * prints the same ones was exact.  `NAME bad` instead says that a rule
- * was broken already in this run.
+ * Each test mixes what it sees into a digest.  Each interrupt mixes in the interrupted address and
+ * a watched word.  The digests differ from run to run, so a replay that prints the same digests is
+ * exact.  `NAME bad` instead means that this run already broke a rule.
  *
- * MODE, a macro, says what it does.
+ * The macro MODE selects what the guest does.
  */
 #include "bare.h"
 
 enum {
-    ALL,                /* the tests */
-    MIXED,              /* first an access that cannot be recorded */
-    LATE_FLAGS,         /* nothing but flags that walks set, each in a time of its own */
-    USER_LOOP,          /* up to four vCPUs loop in user mode, until a debugger leads them out */
+    ALL,                /* all tests */
+    MIXED,              /* first an access that cannot be recorded, then all tests */
+    LATE_FLAGS,         /* only flags that walks set, with time for a checkpoint between them */
+    USER_LOOP,          /* up to four vCPUs loop in user mode, until a debugger moves them out */
 };
 
-/* A second set of tables, where a few pages are others. */
+/* A second set of tables, which maps a few pages differently. */
 static uint64_t other1[512] __attribute__((aligned(PAGE)));
 static uint64_t other2[512] __attribute__((aligned(PAGE)));
 static uint64_t other3[512] __attribute__((aligned(PAGE)));
 
 /* --- tests ------------------------------------------------------------------------ */
 
-/* Access flags and dirty states that walks set, while interrupts look at them. */
+/* Let walks set access flags and dirty states, while the interrupt handler reads them. */
 static void test_flags(void)
 {
     bool has = (read_sysreg("id_aa64mmfr1_el1") & 15) == 2;
@@ -58,7 +56,7 @@ static void test_flags(void)
     report("flags", good);
 }
 
-/* Of these, walks alone write to the tables' page; nobody uses the pages again. */
+/* Here only walks write to the page of tables, and the pages are not used again. */
 static void set_late_flags(void)
 {
     volatile uint64_t *data = (uint64_t *)(PLAY + PAGE);
@@ -82,8 +80,8 @@ static void set_late_flags(void)
 }
 
 /*
- * Whether an unaligned access faults because this is a device now.  (With one vCPU
- * QEMU lets it pass.)
+ * Change the memory type of a page to device, where an unaligned access faults.  (With one vCPU,
+ * QEMU lets the access pass.)
  */
 static void test_attributes(void)
 {
@@ -102,7 +100,7 @@ static void test_attributes(void)
     report("attributes", true);
 }
 
-/* Pages 3 to 5 are what pages 6 to 8 are in the others. */
+/* Make the other tables: they map pages 3 to 5 to what pages 6 to 8 are in the first tables. */
 static void make_other_tables(void)
 {
     for (unsigned i = 0; i < 512; i++) {
@@ -126,9 +124,9 @@ static uint64_t load_as_user(uint64_t address)
 }
 
 /*
- * Tables are exchanged for others, with another ASID or with the same, and nothing else is
- * said: no translation and no code of the others may be used.  (Without TLBI an ASID must not
- * come back with other tables; here translations are coherent, and it may.)
+ * Switch between both sets of tables, with another ASID or with the same, and without TLBI.  No
+ * translation and no code of the former tables may be used.  (The architecture requires TLBI before
+ * an ASID is used with other tables.  Here translations are coherent, so that it is not needed.)
  */
 static void test_bases(void)
 {
@@ -177,7 +175,7 @@ static void test_random(void)
     report("random", good);
 }
 
-/* WFIT: until an interrupt comes, or a time, whatever is first. */
+/* WFIT waits for an interrupt or a time, whichever comes first. */
 static void test_waits(void)
 {
     bool has = (read_sysreg("id_aa64isar2_el1") & 15) == 2;
@@ -191,7 +189,7 @@ static void test_waits(void)
     report("waits", true);
 }
 
-/* SETP, SETM, SETE; CPYP, CPYM, CPYE: interrupts see how far they are. */
+/* SETP, SETM, SETE; CPYP, CPYM, CPYE: the interrupt handler sees their progress. */
 static void test_copies(void)
 {
     bool has = read_sysreg("id_aa64isar2_el1") >> 16 & 15;
@@ -215,7 +213,7 @@ static void test_copies(void)
     report("copies", good);
 }
 
-/* Code that a vector store writes, of which it is not the first part. */
+/* Write code with a vector store; the code that is called is not the first part of it. */
 static void test_vector_code(void)
 {
     bool has = read_sysreg("id_aa64pfr0_el1") >> 32 & 15;
@@ -240,8 +238,9 @@ static void test_vector_code(void)
 }
 
 /*
- * Code that changes what it runs next, in one block of QEMU's.  A CPU may do as it likes here;
- * recording, the new code runs at once, since replay may begin a block in between.
+ * Run code that changes a later instruction of the same translation block.  The architecture allows
+ * the old or the new instruction.  While recording, the new one must run at once, since replay may
+ * begin a block in between.
  */
 static void test_own_code(void)
 {
@@ -264,8 +263,8 @@ static void test_own_code(void)
 
 #define LINE        64
 #define RACE_ROUNDS 8000
-#define RACE_LEAD   5                   /* who is ahead so far waits; lines pass often */
-#define RACE_SIZE   512                 /* a few lines, which both want all the time */
+#define RACE_LEAD   5                   /* a vCPU that is so far ahead waits; lines pass often */
+#define RACE_SIZE   512                 /* a few lines, which both vCPUs use all the time */
 
 static uint8_t raced[RACE_SIZE + 16] __attribute__((aligned(PAGE)));
 static uint8_t neighbours[RACE_SIZE + 16] __attribute__((aligned(PAGE)));
@@ -274,7 +273,10 @@ static volatile uint64_t locked_rounds, second_digest;
 static volatile int64_t rounds_of[2];
 static volatile bool second_is_done;
 
-/* Who waits only reads: stores would let it keep the line, for a lease, from who is to leave. */
+/*
+ * A waiter only reads: by stores, it would get a lease on the line, and keep the line from the
+ * holder of the lock, which needs it to release the lock.
+ */
 static void take_lock(void)
 {
     uint32_t not_taken;
@@ -290,7 +292,9 @@ static void leave_lock(void)
     asm volatile("stlr wzr, [%0]" : : "r"(&lock) : "memory");
 }
 
-/* Every size of access, most of them not aligned; some lie in two lines. */
+/*
+ * Make an access of any size, mostly unaligned, sometimes across two lines.  Return what it read.
+ */
 static uint64_t race_access(uint64_t choice, uint64_t value)
 {
     uint8_t *place = raced + choice % RACE_SIZE;
@@ -324,7 +328,10 @@ static uint64_t race_access(uint64_t choice, uint64_t value)
     return seen;
 }
 
-/* Lines of the two take turns; what is read lies half in one's own and half in the other's. */
+/*
+ * Write to an own line, and read a word that lies half in that and half in the next line, which the
+ * other vCPU writes.  Lines of the two vCPUs alternate.
+ */
 static uint64_t look_across(int who, uint64_t round)
 {
     uint8_t *own = neighbours + (round % (RACE_SIZE / LINE / 2) * 2 + who) * LINE;
@@ -364,8 +371,8 @@ static uint64_t race(int who)
 /* --- user mode --------------------------------------------------------------------- */
 
 /*
- * Here a debugger leads to.  QEMU lets a vCPU whose PSTATE it writes keep the rights of user mode
- * until the next exception.  The load is one, and is skipped.
+ * A debugger sets PC to this address, and PSTATE to EL1.  After that, QEMU lets the vCPU keep the
+ * rights of user mode until the next exception.  The load causes an exception, and is skipped.
  */
 asm("enter_kernel:\n"
     "    ldr x0, [sp, #-8]\n"
@@ -425,7 +432,7 @@ static void test_race(void)
     report("race", good);
 }
 
-/* The last 8 bytes of the PCI configuration space, and the first of RAM. */
+/* Load the last 8 bytes of the PCI configuration space and the first 8 of RAM at once. */
 static void touch_device_and_memory(void)
 {
     uint64_t device, memory;
@@ -449,7 +456,7 @@ static void run_tests(void)
     test_vector_code();
     test_own_code();
     test_race();
-    while (interrupts <= 10) {          /* a busy host may be late with them */
+    while (interrupts <= 10) {          /* on a busy host they may be late */
     }
     digest = interrupts;
     report("interrupts", true);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What guests without an operating system share: where they begin, their page tables, interrupts,
- * exceptions and console.
+ * What guests without an operating system share: entry points, page tables, interrupts, exceptions
+ * and console.
  *
- * For machine virt with GICv2: `-kernel` of this, linked at 0x40200000.  EL1, 4 KiB pages, all of
- * it mapped to itself, at low addresses (TTBR0) and again at high ones (TTBR1).  The guest has
- * run(), where the first vCPU begins, and run_second(), where another one does.
+ * For machine virt with GICv2.  A guest is linked at 0x40200000 and started with `-kernel`.  It
+ * runs at EL1, with 4 KiB pages.  All memory is mapped to itself, at low addresses (TTBR0) and
+ * again at high addresses (TTBR1).  The guest defines run(), where the first vCPU begins, and
+ * run_second(), where other vCPUs begin.
  */
 #ifndef BARE_H
 #define BARE_H
@@ -17,13 +18,13 @@
 #define GICD ((volatile uint32_t *)0x08000000)
 #define GICC ((volatile uint32_t *)0x08010000)
 #define TIMER_INTERRUPT 27
-#define FETCH_ABORT     0x21            /* exception classes: of the same level; */
-#define PC_ALIGNMENT    0x22            /* odd addresses */
+#define FETCH_ABORT     0x21            /* exception class: instruction abort, same level */
+#define PC_ALIGNMENT    0x22            /* exception class: jump to an odd address */
 #define PSTATE_BTYPE    (3ul << 10)
 
 #define PAGE        4096
 #define RAM         0x40000000ul
-#define BLOCK       0x00200000ul        /* of which the first after RAM + BLOCK has pages */
+#define BLOCK       0x00200000ul        /* of level 2; the block at PLAY is mapped by pages */
 
 #define PTE_PAGE    3ul
 #define PTE_BLOCK   1ul
@@ -54,14 +55,14 @@ static volatile uint64_t level3[512] __attribute__((aligned(PAGE)));
 static uint8_t stack[16 * PAGE] __attribute__((aligned(PAGE), used));
 static uint8_t second_stack[PAGE] __attribute__((aligned(PAGE)));
 
-/* Above all that: a block with pages for the tests to play with, and a buffer. */
+/* Above the guest's own memory: a block of pages that the tests remap, and a buffer. */
 #define PLAY        (RAM + 8 * BLOCK)
 #define BUFFER      (RAM + 16 * BLOCK)
 #define BUFFER_SIZE (2 * BLOCK)
 
-static volatile uint64_t *watched;      /* a word that interrupts look at, too */
+static volatile uint64_t *watched;      /* a word that the interrupt handler reads; NULL: none */
 static volatile uint64_t digest, interrupts, faults;
-static volatile uint64_t fetch_return;  /* where to go on after a jump to nowhere */
+static volatile uint64_t fetch_return;  /* where to go on after a failed instruction fetch */
 
 static inline uint64_t mix(uint64_t digest, uint64_t value)
 {
@@ -69,7 +70,7 @@ static inline uint64_t mix(uint64_t digest, uint64_t value)
     return digest ^ digest >> 32;
 }
 
-/* Interrupts come every 20 us. */
+/* Return the period of timer interrupts, 20 us, in ticks of the counter. */
 static inline uint64_t ticks(void)
 {
     return read_sysreg("cntfrq_el0") / 50000;
@@ -93,7 +94,7 @@ asm(".balign 2048\n"
     "    stp x0, x1, [sp, #-192]!\n"
     "    mov x0, #1\n"
     "    b entry\n"
-    ".org vectors + 0x400\n"           /* user mode has called: run_as_user() returns */
+    ".org vectors + 0x400\n"           /* system call of user mode: run_as_user() returns */
     "    ldp x29, x30, [sp], #16\n"
     "    msr daifclr, #2\n"
     "    ret\n"
@@ -118,7 +119,10 @@ asm(".balign 2048\n"
     "    msr spsr_el1, x0\n"
     "    eret\n");
 
-/* A fault is counted, and the instruction skipped; after a bad jump, go on elsewhere. */
+/*
+ * Handle an interrupt or a fault.  A fault is counted, and its instruction skipped.  After a failed
+ * instruction fetch, the guest goes on at fetch_return.
+ */
 void __attribute__((used)) exception(bool is_interrupt)
 {
     uint64_t from = read_sysreg("elr_el1");
@@ -162,7 +166,7 @@ static inline void start_interrupts(void)
 static inline void use_tables(void)
 {
     write_sysreg("mair_el1", MAIR);
-    /* 39 bits each; HA and HD, which only some CPU models know. */
+    /* Addresses of 39 bits; HA and HD, which only some CPU models have. */
     write_sysreg("tcr_el1", 25 | 25ul << 16 | 2ul << 30 | 2ul << 32 | 1ul << 39 | 1ul << 40);
     write_sysreg("ttbr1_el1", (uint64_t)level1);
     write_sysreg("ttbr0_el1", (uint64_t)level1);
@@ -191,7 +195,10 @@ static inline int64_t psci(uint64_t function, uint64_t argument1, uint64_t argum
     return x0;
 }
 
-/* PSCI CPU_ON: vCPU @n begins in run_second(), with the stack below @stack_end. */
+/*
+ * Start vCPU @n (PSCI CPU_ON) in run_second(), with the stack below @stack_end.  Return false if
+ * there is no such vCPU.
+ */
 static inline bool start_vcpu(uint64_t n, uint8_t *stack_end)
 {
     extern char second_start[];
@@ -204,7 +211,7 @@ static inline bool start_second(void)
     return start_vcpu(1, second_stack + PAGE);
 }
 
-/* PSCI SYSTEM_OFF */
+/* Power off (PSCI SYSTEM_OFF). */
 static inline void power_off(void)
 {
     psci(0x84000008ul, 0, 0, 0);
@@ -252,7 +259,7 @@ static inline void clean_code(void)
 #define LOOP        0x14000000u
 #define MOV_X0(n)   (0xd2800000u | (n) << 5)
 
-/* For somebody to make a checkpoint. */
+/* Spin for half a second, so that a checkpoint can be made meanwhile. */
 static inline void take_time(void)
 {
     uint64_t until = read_sysreg("cntvct_el0") + read_sysreg("cntfrq_el0") / 2;

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A guest without an operating system, about copies of memory that others keep: translations and
- * blocks of code, made and dropped at rare moments, while another vCPU changes what they were made
- * of.  Ways in which a recorder went wrong, each as a test of its own.
+ * A guest without an operating system that tests copies of memory: translations and blocks of code,
+ * made and dropped at rare moments, while another vCPU changes the words that they were made from.
+ * Each test is a way in which the recorder once went wrong.
  *
- * Each test prints a number that depends on what it saw, or `bad` if a rule was broken already in
- * this run.  MODE, a macro, says which tests are made.
+ * Each test prints a digest of what it saw, or `bad` if this run already broke a rule.  The macro
+ * MODE selects the tests.
  */
 #include "bare.h"
 
 enum {
-    FORGOTTEN,          /* what a replay from a checkpoint must drop; checkpoints are made meanwhile */
-    SEVERAL,            /* instructions with several stores, to pages of which others have copies */
+    FORGOTTEN,          /* drops that a replay from a checkpoint must make; needs checkpoints */
+    SEVERAL,            /* instructions with several stores, to pages with copies of other vCPUs */
     OUTSIDE,            /* tables that lie outside of memory */
     BRANCHES,           /* branch target exceptions, and jumps to odd addresses */
     SUSPENDED,          /* firmware calls that halt */
 };
 
-/* Tables of addresses that nothing else uses: from 2 GiB on, one, and from 3 GiB on, another. */
+/* Tables of addresses that nothing else uses: two2 from 2 GiB on, three2 from 3 GiB on. */
 #define GIB         0x40000000ul
 #define HIGH(a)     ((a) | 0xffffff8000000000ul)
 
@@ -47,7 +47,7 @@ static void end_turn(void)
 static volatile uint64_t *word_to_change;
 static uint64_t new_word;
 
-/* Of the second vCPU: change a word when it is told so, as often as it is. */
+/* Change @n words, each when the first vCPU has called have_changed().  Second vCPU. */
 static void change_words(unsigned n)
 {
     for (unsigned i = 0; i < n; i++) {
@@ -72,8 +72,9 @@ static void have_changed(volatile uint64_t *word, uint64_t value)
 
 /*
  * In the recording this vCPU has walked more tables than in a replay that begins at a checkpoint
- * made meanwhile.  So the recording drops everything where the replay finds nothing to drop; it
- * must be told, or it keeps the translation of a word that is changed afterwards.
+ * made meanwhile.  So the recording drops all translations where the replay finds nothing to drop.
+ * The log must tell the replay, or the replay keeps the translation of a word that is changed
+ * afterwards.
  */
 #define FORGOTTEN_CHANGES 2
 
@@ -98,7 +99,7 @@ static void make_tables(void)
     asm volatile("dsb ish; isb" : : : "memory");
 }
 
-/* A table of which the replay has walked nothing is changed. */
+/* Change a table of which the replay has walked nothing. */
 static void test_table(void)
 {
     volatile uint64_t *page = (uint64_t *)(3 * GIB);
@@ -114,7 +115,7 @@ static void test_table(void)
     report("table", good);
 }
 
-/* More low pages were used than anybody remembers, and then another table base. */
+/* Use more low pages than the recorder remembers, then another table base. */
 static void test_low_pages(void)
 {
     volatile uint64_t *page = (uint64_t *)HIGH(3 * GIB + PAGE);
@@ -136,10 +137,10 @@ static void test_low_pages(void)
 /* --- SEVERAL ----------------------------------------------------------------------- */
 
 /*
- * An instruction with several stores is one step, so an instruction with several loads never sees
- * a part of them, be the stores in a page of code or of tables, in one line, in two, or in two
- * pages.  One vCPU stores, the other one looks; both run code from these pages, or use what the
- * tables translate, all the time.
+ * An instruction with several stores is one step.  So an instruction with several loads never sees
+ * a part of the stores, in pages of code and of tables, in one line, in two, and in two pages.  One
+ * vCPU stores, the other loads.  All the time, both run code from these pages, or use addresses
+ * that the tables translate.
  */
 #define STORES      400
 #define CODE        (PLAY + 16 * PAGE)          /* two pages with code and data */
@@ -152,7 +153,7 @@ bool two_differ(uint64_t at);
 bool four_differ(uint64_t at);
 
 asm(".arch_extension simd\n"
-    "set:\n"                                    /* v0 to v3: two words each, all alike */
+    "set:\n"                                    /* v0 to v3 get the same two words */
     "    fmov d0, x1\n"
     "    mov v0.d[1], x2\n"
     "    mov v1.16b, v0.16b\n"
@@ -204,7 +205,7 @@ static const Place places[] = {
 
 static volatile unsigned stored[N_PLACES], looks, torn;
 
-/* Have copies of all pages: blocks of two, and translations of which some words are absent. */
+/* Make copies of all pages: blocks of both pages of code, and translations, some of them absent. */
 static void use_copies(void)
 {
     ((void (*)(void))CODE)();
@@ -219,7 +220,7 @@ static void store_all(const Place *place, volatile unsigned *n)
         uint64_t first = i % 3 ? page_at(PLAY + i % 3 * PAGE) : 0;
         uint64_t second = page_at(PLAY + i % 5 * PAGE);
 
-        if (i % 8 == 0) {               /* the other one has come to look, too */
+        if (i % 8 == 0) {               /* wait until the other vCPU has looked */
             for (unsigned before = looks; looks == before;) {
                 asm volatile("yield");
             }
@@ -260,8 +261,8 @@ static void test_several(bool stores)
 }
 
 /*
- * Code that one vCPU writes and another one runs.  It changes while it is translated; the last
- * change is the one that stays.
+ * Code that one vCPU writes and the other runs.  It changes while it is being translated.  After
+ * the last change, only the new code may run.
  */
 #define REMOTE      (PLAY + 20 * PAGE)
 #define REMOTE_ROUNDS 500
@@ -315,8 +316,8 @@ static void make_code(void)
 /* --- OUTSIDE ----------------------------------------------------------------------- */
 
 #define OUTSIDE_ROUNDS  300
-#define DEVICE      (4 * GIB)           /* its table is the console's registers, */
-#define NOTHING     (5 * GIB)           /* or nothing at all */
+#define DEVICE      (4 * GIB)           /* its table lies in the console's registers */
+#define NOTHING     (5 * GIB)           /* its table lies where there is nothing */
 
 static volatile bool outside_is_done;
 
@@ -332,7 +333,7 @@ static void ask_for(uint64_t address)
     digest = mix(digest, read_sysreg("par_el1"));
 }
 
-/* The fault is the same whether the page was run from before, by this address or by another. */
+/* The fault is the same whether code of the page ran before, at this address or at another. */
 static void test_odd_jumps(void)
 {
     bool good = true;
@@ -371,7 +372,7 @@ static void test_outside(void)
     report("outside", faults == 6 * OUTSIDE_ROUNDS);
 }
 
-/* Meanwhile another one changes what the handlers of these faults use, all the time. */
+/* Change a word that the handlers of these faults use, all the time.  Second vCPU. */
 static void disturb(void)
 {
     while (!outside_is_done) {
@@ -404,7 +405,7 @@ static void test_branches(void)
 
 /* --- SUSPENDED --------------------------------------------------------------------- */
 
-/* PSCI CPU_SUSPEND halts until an interrupt comes, or not at all if there is one. */
+/* PSCI CPU_SUSPEND halts until an interrupt comes, or not at all if one is pending. */
 static void test_suspended(void)
 {
     for (unsigned i = 0; i < 200; i++) {
