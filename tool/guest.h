@@ -22,7 +22,10 @@ typedef struct GuestAddress {
 
 typedef struct Guest Guest;
 
-/* Connect to a guest, within 10 seconds over QMP; NULL and @error if it cannot be reached. */
+/*
+ * Connect to a guest; NULL and @error if it cannot be reached.  Over QMP, QEMU must greet within 10
+ * seconds.
+ */
 Guest *guest_open(const GuestAddress *address, GError **error);
 void guest_free(Guest *guest);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Guest, guest_free)
