@@ -15,7 +15,8 @@ from harness import BIN, BUILD, TOP, check, one_line, skip
 
 OTHER = os.path.join(BUILD, "cross", "bin")
 BUILT = os.path.join(BUILD, "cross", "built")       # its time: all sources were older
-SOURCES = ("hw", "monitor", "qemu-patches", "replay", "meson.build")
+SOURCES = ("base", "hw", "monitor", "protocol", "qemu-patches", "recording", "replay", "tool",
+           "meson.build")
 HOSTS = {"here": BIN, "there": OTHER}
 
 
