@@ -96,7 +96,7 @@ static FRAME void write_entry(unsigned author)
     unlock_logbook();
 }
 
-/* The bug: with `unlocked`, the lock is not taken. */
+/* The bug: with `unlocked`, it writes without the lock. */
 static FRAME void write_urgent_entry(unsigned author)
 {
     if (without_lock) {
