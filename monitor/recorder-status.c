@@ -157,7 +157,7 @@ RecorderInfo *qmp_query_recorder(Error **errp)
 
     if (n_vcpus > RECORDER_MAX_VCPUS) {
         error_setg(errp, "the guest has %u vCPUs; Reprise records at most %u",
-                   n_vcpus, RECORDER_MAX_VCPUS);
+                   n_vcpus, SPHERE_MAX_VCPUS);
         return NULL;
     }
     point = point_new(n_vcpus);

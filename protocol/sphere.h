@@ -9,7 +9,8 @@
  * The holder serves its inbox at its own next boundary.  A waiting processor is always SAFE, so
  * its lines can be taken.  Hence no cycle of waiters can form.
  *
- * The protocol keeps these invariants; comments refer to them by number.
+ * The protocol keeps these invariants; comments refer to them by number.  The numbers are those of
+ * docs/design/overview.md, whose 5 is that of copies.c, and whose 6 is of inputs.
  *
  * 1. A processor loses permission only at safepoints: while SAFE, or by its own act at a boundary.
  *    (In user mode it also loses lines that user mode cannot reach: sphere_enter_user().)
@@ -21,7 +22,7 @@
  *    abandoned try counts as a step.  Otherwise a taker, which is ordered after the published
  *    position, would not be ordered after the source of that arc.  (A requester may linger in
  *    mid-step for chaos.linger_us, but not while a request presses it: sphere_is_pressed().)
- * 5. No lock is held while a thread waits for a line, logs or jumps.
+ * 7. No lock of the sphere is held while a thread waits for a line, logs or jumps.
  *
  * By 1 and 2 a handshake separates conflicting accesses, so the recorded execution is
  * sequentially consistent.
