@@ -15,7 +15,6 @@ second or two.
 """
 
 import contextlib
-import functools
 import os
 import random
 import re
@@ -273,11 +272,6 @@ def replay_command(directory, *options, arguments=()):
             *arguments]
 
 
-@functools.lru_cache
-def replay_knows(option):
-    return option in run(REPRISE, "replay", "--help").stdout
-
-
 def replay_whole(directory, *options, arguments=()):
     """By the tool; the console shows what it showed."""
     command = replay_command(directory, *options, arguments=arguments)
@@ -397,8 +391,7 @@ def replay_all(draw, directory):
     seed = draw.replay_seed()
     replay_whole(directory, *(["--chaos", seed] if seed else []),
                  arguments=draw.accelerator(draw.other_tlb))
-    if replay_knows("--paranoid"):
-        replay_whole(directory, f"--paranoid={draw.paranoid}")
+    replay_whole(directory, f"--paranoid={draw.paranoid}")
     return replay_from_everywhere(draw, directory)
 
 
