@@ -9,36 +9,33 @@
 
 #include "recording/log-events.h"
 
-/* Fields that are printed in hexadecimal: addresses, register contents and digests. */
-static const char *const hex_fields[] = {
-    "address", "argument", "context", "entry", "registers", "stores", "value",
-};
+/* Follows the name of a field that is printed in hexadecimal. */
+#define HEX_MARK ":x"
 
 static LogEventInfo table[LOG_EVENT_KINDS] = {
-#define X(kind, name_, log, account_, fields)                                   \
+#define X(kind, name_, log, account_, step, fields)                             \
     [LOG_EVENT_##kind] = {                                                      \
         .name = name_,                                                          \
         .substream = LOG_##log,                                                 \
         .account = LOG_ACCOUNT_##account_,                                      \
+        .is_step = step,                                                        \
     },
     LOG_EVENTS(X)
 #undef X
 };
 
 static const char *const field_lists[LOG_EVENT_KINDS] = {
-#define X(kind, name, log, account, fields) [LOG_EVENT_##kind] = fields,
+#define X(kind, name, log, account, step, fields) [LOG_EVENT_##kind] = fields,
     LOG_EVENTS(X)
 #undef X
 };
 
-static bool is_hex(const char *field)
+/* Return true if the @n bytes at @field end with HEX_MARK. */
+static bool is_hex(const char *field, size_t n)
 {
-    for (size_t i = 0; i < G_N_ELEMENTS(hex_fields); i++) {
-        if (g_str_equal(field, hex_fields[i])) {
-            return true;
-        }
-    }
-    return false;
+    size_t mark = strlen(HEX_MARK);
+
+    return n > mark && strncmp(field + n - mark, HEX_MARK, mark) == 0;
 }
 
 static void parse_fields(LogEventInfo *info, const char *list)
@@ -52,10 +49,11 @@ static void parse_fields(LogEventInfo *info, const char *list)
             info->has_bytes = true;
         } else {
             unsigned i = info->n_values++;
+            size_t length = is_hex(list, n) ? n - strlen(HEX_MARK) : n;
 
-            g_assert(i < LOG_EVENT_MAX_FIELDS && n < sizeof(info->field[i]));
-            memcpy(info->field[i], list, n);
-            info->hex[i] = is_hex(info->field[i]);
+            g_assert(i < LOG_EVENT_MAX_FIELDS && length < sizeof(info->field[i]));
+            memcpy(info->field[i], list, length);
+            info->hex[i] = is_hex(list, n);
         }
         list += n;
         list += *list == ' ';
@@ -85,9 +83,8 @@ const char *log_event_name(LogEventKind kind)
 
 bool log_event_is_step(LogEventKind kind)
 {
-    return kind == LOG_EVENT_INTERRUPT || kind == LOG_EVENT_WAKE || kind == LOG_EVENT_STEP ||
-           kind == LOG_EVENT_START || kind == LOG_EVENT_ACCESS_FLAG ||
-           kind == LOG_EVENT_DMA_WRITE;
+    g_assert(kind < LOG_EVENT_KINDS);
+    return table[kind].is_step;
 }
 
 const char *log_substream_name(LogSubstream substream)

@@ -11,9 +11,11 @@
  *
  * In the order log, the WAITs of a step come before all its other events.
  *
- * X(kind, name, log, account, fields): account says under which heading
- * `reprise info` counts the bytes; fields names the integers of the event, in
- * order, separated by spaces; "bytes" as the last one is a run of bytes.
+ * X(kind, name, log, account, step, fields): account says under which heading
+ * `reprise info` counts the bytes.  step is true if the event is itself a step, and
+ * hence the last at its position.  fields names the integers of the event, in order,
+ * separated by spaces; ":x" after a name marks an address, a register or a digest,
+ * which is printed in hexadecimal; "bytes" as the last one is a run of bytes.
  */
 #ifndef RECORDING_LOG_EVENTS_H
 #define RECORDING_LOG_EVENTS_H
@@ -22,42 +24,42 @@
 
 #define LOG_EVENTS(X) \
     /* this stream may not go on before the other one has ended that many steps */ \
-    X(WAIT,      "wait",      ORDER, RACE,  "stream steps") \
+    X(WAIT,      "wait",      ORDER, RACE,  false, "stream steps") \
     /* an interrupt was taken; the delivery is a step */ \
-    X(INTERRUPT, "interrupt", ORDER, INPUT, "exception level") \
+    X(INTERRUPT, "interrupt", ORDER, INPUT, true,  "exception level") \
     /* a halted vCPU went on */ \
-    X(WAKE,      "wake",      ORDER, INPUT, "") \
+    X(WAKE,      "wake",      ORDER, INPUT, true,  "") \
     /* a step without effect: an instruction was begun, and abandoned to wait */ \
-    X(STEP,      "step",      ORDER, RACE,  "") \
+    X(STEP,      "step",      ORDER, RACE,  true,  "") \
     /* another processor changed page tables: drop one translation, or all (all ones) */ \
-    X(DROP,      "drop",      ORDER, RACE,  "address") \
+    X(DROP,      "drop",      ORDER, RACE,  false, "address:x") \
     /* firmware turned the vCPU on */ \
-    X(START,     "start",     ORDER, INPUT, "entry context level") \
+    X(START,     "start",     ORDER, INPUT, true,  "entry:x context:x level") \
     /* for checking: digests of the registers, and of all device stores so far */ \
-    X(DIGEST,    "digest",    ORDER, CHECK, "registers stores") \
+    X(DIGEST,    "digest",    ORDER, CHECK, false, "registers:x stores:x") \
     /* the DMA pseudo-processor wrote guest RAM */ \
-    X(DMA_WRITE, "dma-write", ORDER, DMA,   "address bytes") \
+    X(DMA_WRITE, "dma-write", ORDER, DMA,   true,  "address:x bytes") \
     /* the recording ends here */ \
-    X(END,       "end",       ORDER, CHECK, "registers stores") \
+    X(END,       "end",       ORDER, CHECK, false, "registers:x stores:x") \
     /* a device load, and whether the bus answered */ \
-    X(LOAD,      "load",      DATA,  INPUT, "value result") \
+    X(LOAD,      "load",      DATA,  INPUT, false, "value:x result") \
     /* a device store that the bus refused (others are not inputs) */ \
-    X(STORE_RESULT, "store-result", DATA, INPUT, "result") \
+    X(STORE_RESULT, "store-result", DATA, INPUT, false, "result") \
     /* a read of a system register whose value comes from outside the sphere */ \
-    X(SYSREG,    "sysreg",    DATA,  INPUT, "value") \
+    X(SYSREG,    "sysreg",    DATA,  INPUT, false, "value:x") \
     /* WFI: whether the vCPU halted */ \
-    X(WFI,       "wfi",       DATA,  INPUT, "halted") \
+    X(WFI,       "wfi",       DATA,  INPUT, false, "halted") \
     /* a firmware call: whether it returns, and its result */ \
-    X(PSCI,      "psci",      DATA,  INPUT, "returns result") \
+    X(PSCI,      "psci",      DATA,  INPUT, false, "returns result") \
     /* the registers that the next digest or end is computed from (registers.h) */ \
-    X(REGISTERS, "registers", ORDER, CHECK, "changed bytes") \
+    X(REGISTERS, "registers", ORDER, CHECK, false, "changed bytes") \
     /* no effect: the vCPU got here, which waiting streams need if the log is cut off */ \
-    X(MARK,      "mark",      ORDER, RACE,  "") \
+    X(MARK,      "mark",      ORDER, RACE,  false, "") \
     /* a step: a page table walk set an access flag; the whole word */ \
-    X(ACCESS_FLAG, "access-flag", ORDER, INPUT, "address value")
+    X(ACCESS_FLAG, "access-flag", ORDER, INPUT, true,  "address:x value:x")
 
 typedef enum LogEventKind {
-#define X(kind, name, log, account, fields) LOG_EVENT_##kind,
+#define X(kind, name, log, account, step, fields) LOG_EVENT_##kind,
     LOG_EVENTS(X)
 #undef X
     LOG_EVENT_KINDS
@@ -84,6 +86,7 @@ typedef struct LogEventInfo {
     const char *name;
     LogSubstream substream;
     LogAccount account;
+    bool is_step;
     unsigned n_values;                          /* integer fields */
     char field[LOG_EVENT_MAX_FIELDS][16];       /* their names */
     bool hex[LOG_EVENT_MAX_FIELDS];             /* printed in hexadecimal */

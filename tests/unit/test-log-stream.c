@@ -306,6 +306,8 @@ static void test_format(void)
           "wait at 5: stream=1 steps=77" },
         { { .kind = LOG_EVENT_DMA_WRITE, .position = 17, .value = { 0x40001000 }, .n_bytes = 64 },
           "dma-write at 17: address=0x40001000 bytes=64" },
+        { { .kind = LOG_EVENT_START, .position = 9, .value = { 0x10, 0x20, 10 } },
+          "start at 9: entry=0x10 context=0x20 level=10" },
     };
 
     for (unsigned i = 0; i < G_N_ELEMENTS(known); i++) {
@@ -335,7 +337,8 @@ static void test_documented(void)
         } else if (info->n_values == 0) {
             g_string_append(row, " none");
         }
-        g_string_append_printf(row, " | %s |\n", log_account_name(info->account));
+        g_string_append_printf(row, " | %s | %s |\n", info->is_step ? "yes" : "no",
+                               log_account_name(info->account));
         if (!strstr(page, row->str)) {
             g_error("docs/log-format.md lacks this row:%s", row->str);
         }
