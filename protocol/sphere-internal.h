@@ -10,12 +10,8 @@
 
 #include "protocol/core-yield.h"
 #include "protocol/directory.h"
+#include "protocol/rules.h"
 #include "protocol/sphere.h"
-
-/* tests/model breaks each rule in turn, to check that its tester notices: tests/model/rules.h. */
-#ifndef SPHERE_RULE
-#define SPHERE_RULE(name) true
-#endif
 
 struct Processor {
     Sphere *sphere;

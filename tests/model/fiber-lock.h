@@ -6,7 +6,7 @@
 #ifndef PROTOCOL_SPHERE_LOCK_H
 #define PROTOCOL_SPHERE_LOCK_H
 
-#include "tests/model/rules.h"
+#include "tests/model/broken-rule.h"
 #include "tests/model/actors.h"
 
 /* Return a time that advances with each call, so that a seed decides this, too. */

@@ -4,7 +4,7 @@
  */
 #include <string.h>
 
-#include "tests/model/rules.h"
+#include "tests/model/broken-rule.h"
 #include "tests/model/places.h"
 
 /* --- memory --------------------------------------------------------------------- */

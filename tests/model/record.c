@@ -3,7 +3,7 @@
  * Records the small guest.  There is an actor for each vCPU and one for devices.  They use the
  * sphere as the recorder in QEMU does.
  */
-#include "tests/model/rules.h"
+#include "tests/model/broken-rule.h"
 #include "tests/model/actors.h"
 #include "tests/model/vcpu.h"
 

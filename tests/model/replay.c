@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tests/model/rules.h"
+#include "tests/model/broken-rule.h"
 #include "tests/model/recording.h"
 
 typedef struct Player {

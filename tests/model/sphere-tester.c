@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/model/rules.h"
+#include "tests/model/broken-rule.h"
 #include "tests/model/recording.h"
 
 #define REPLAYS 3

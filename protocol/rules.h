@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The rules of the protocol.  The tester can break each rule in turn, to show that it would notice.
- * SPHERE_RULE(name) in the sphere and RULE(name) in the tester are false for the broken rule.
- * The terms are those of protocol/sphere.h and protocol/copies.c.
+ * The rules of the protocol, each with what it demands.  docs/design/overview.md names the
+ * invariants that rest on each rule, docs/design/protocol.md the place where each is kept.
+ * The terms are those of sphere.h and copies.c.
+ *
+ * Code that keeps a rule asks for SPHERE_RULE(name), which is constant and true here.  Some rules
+ * bind the caller of the sphere instead: the recorder and the player in QEMU, and the simulated
+ * vCPUs of tests/model.  tests/model/broken-rule.h makes one rule false, to show that the tester
+ * notices.
  */
-#ifndef TESTS_RULES_H
-#define TESTS_RULES_H
+#ifndef PROTOCOL_RULES_H
+#define PROTOCOL_RULES_H
 
 #define RULES(rule) \
     rule(ORDERED, "an abandoned step that acquired a line counts as a step") \
@@ -41,15 +46,16 @@
     rule(GOES_ON, "a store takes back only a write bit that was put aside") \
     rule(RUN_AT_GRANT, "a waiter runs from its grant on, so the line stays until it is used")
 
-enum {
+typedef enum SphereRule {
     RULE_NONE,
 #define RULE_ENUM(name, text) RULE_##name,
     RULES(RULE_ENUM)
-};
+#undef RULE_ENUM
+} SphereRule;
 
-extern int broken_rule;
-
-#define RULE(name) (broken_rule != RULE_##name)
-#define SPHERE_RULE(name) RULE(name)
+/* Return true, unless the tester breaks the rule.  A name that is not in RULES does not compile. */
+#ifndef SPHERE_RULE
+#define SPHERE_RULE(name) (RULE_##name != RULE_NONE)
+#endif
 
 #endif
