@@ -31,7 +31,7 @@ bool summed_text_damaged(GError **error, const char *path, const char *what)
     return false;
 }
 
-static void add_sum(GString *text)
+void summed_text_add_sum(GString *text)
 {
     g_string_append_printf(text, SUM_KEY "%08x\n", crc32c(0, text->str, text->len));
 }
@@ -46,7 +46,7 @@ bool summed_text_create(const char *path, GString *text, bool sync, GError **err
     if (fd < 0) {
         return summed_text_fail(error, "create", path);
     }
-    add_sum(text);
+    summed_text_add_sum(text);
     ok = (write_all(fd, text->str, text->len) && (!sync || fsync(fd) == 0)) ||
          summed_text_fail(error, "write", path);
     if (close(fd) < 0 && ok) {
@@ -94,24 +94,29 @@ static bool read_some(int fd, const char *path, size_t most, GString *text, GErr
     }
 }
 
-/* Remove the checksum line from @text.  Return false if that line is missing or wrong. */
-static bool take_sum(GString *text)
+/* Remove the checksum line from @text, if it is there and right. */
+static SummedTextSum take_sum(GString *text)
 {
     g_autoptr(GString) right = NULL;
+    size_t length;
 
-    if (text->len <= SUM_LINE || strlen(text->str) != text->len) {
-        return false;
+    if (text->len <= SUM_LINE) {
+        return SUMMED_TEXT_WITHOUT;
     }
-    right = g_string_new_len(text->str, text->len - SUM_LINE);
-    add_sum(right);
+    length = text->len - SUM_LINE;
+    if (!g_str_has_prefix(text->str + length, SUM_KEY) || text->str[length - 1] != '\n') {
+        return SUMMED_TEXT_WITHOUT;
+    }
+    right = g_string_new_len(text->str, length);
+    summed_text_add_sum(right);
     if (!g_string_equal(right, text)) {
-        return false;
+        return SUMMED_TEXT_WRONG;
     }
-    g_string_truncate(text, text->len - SUM_LINE);
-    return true;
+    g_string_truncate(text, length);
+    return SUMMED_TEXT_RIGHT;
 }
 
-GString *summed_text_read(const char *path, size_t most, GError **error)
+GString *summed_text_read_any(const char *path, size_t most, SummedTextSum *sum, GError **error)
 {
     g_autoptr(GString) text = g_string_new(NULL);
     int fd = summed_text_open(path, error);
@@ -122,8 +127,21 @@ GString *summed_text_read(const char *path, size_t most, GError **error)
     }
     ok = read_some(fd, path, most, text, error);
     close(fd);
-    if (ok && !take_sum(text)) {
-        ok = summed_text_damaged(error, path, "wrong checksum: it is damaged or cut off");
+    if (!ok) {
+        return NULL;
     }
-    return ok ? g_steal_pointer(&text) : NULL;
+    *sum = take_sum(text);
+    return g_steal_pointer(&text);
+}
+
+GString *summed_text_read(const char *path, size_t most, GError **error)
+{
+    SummedTextSum sum;
+    g_autoptr(GString) text = summed_text_read_any(path, most, &sum, error);
+
+    if (text && (sum != SUMMED_TEXT_RIGHT || strlen(text->str) != text->len)) {
+        summed_text_damaged(error, path, "wrong checksum: it is damaged or cut off");
+        return NULL;
+    }
+    return g_steal_pointer(&text);
 }

@@ -18,10 +18,26 @@
 bool summed_text_create(const char *path, GString *text, bool sync, GError **error);
 
 /*
- * Return the text without its checksum line, to be freed by the caller; NULL and @error if the
- * checksum is wrong, the file has more than @most bytes, or one of the bytes is 0.
+ * Return the text without its checksum line, to be freed by the caller.  It ends with a newline.
+ * Return NULL and @error if the last line is not the right checksum, the file has more than @most
+ * bytes, or one of the bytes is 0.
  */
 GString *summed_text_read(const char *path, size_t most, GError **error);
+
+typedef enum SummedTextSum {
+    SUMMED_TEXT_WITHOUT,        /* the last line is no checksum */
+    SUMMED_TEXT_RIGHT,
+    SUMMED_TEXT_WRONG,
+} SummedTextSum;
+
+/*
+ * Return the text as summed_text_read() does, but also if its checksum is missing or wrong, which
+ * @sum says then, and whatever its bytes are.
+ */
+GString *summed_text_read_any(const char *path, size_t most, SummedTextSum *sum, GError **error);
+
+/* Append the checksum line to @text, which ends with a newline. */
+void summed_text_add_sum(GString *text);
 
 /*
  * Open a regular file for reading.  Return its descriptor, to be closed by the caller; or -1 and

@@ -47,14 +47,9 @@ static inline const char *text_or_empty(const char *text)
  */
 bool manifest_valid(const Manifest *manifest, GError **error);
 
-/*
- * The last line, a checksum of all bytes before that line.  Digits are 0-9a-f, so
- * that no bit of the line itself can be changed unnoticed either.
- */
-#define MANIFEST_SUM_KEY    "crc32c="
-#define MANIFEST_SUM_DIGITS 8
-#define MANIFEST_SUM_LINE   (sizeof(MANIFEST_SUM_KEY) - 1 + MANIFEST_SUM_DIGITS + 1)
-/* Manifests of earlier log versions have no such line. */
+/* The text ends with its checksum (base/summed-text.h), in a section of its own. */
+#define MANIFEST_SUM_SECTION "\n[checksum]\n"
+/* Manifests of earlier log versions have no checksum. */
 #define MANIFEST_SUM_SINCE  3
 
 /* Set @error to "bad manifest: ..." and return false. */

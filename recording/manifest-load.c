@@ -8,14 +8,10 @@
  */
 #include "recording/manifest-internal.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include "base/crc32c.h"
+#include "base/summed-text.h"
 #include "recording/log-format.h"
 
 static bool foreign(GError **error, const char *path, const char *why)
@@ -25,83 +21,41 @@ static bool foreign(GError **error, const char *path, const char *why)
     return false;
 }
 
-static bool read_some(int fd, const char *path, GString *text, GError **error)
+/* Read the text; what summed_text_read_any() refuses becomes a MANIFEST_ERROR. */
+static GString *read_text(const char *directory, const char *path, SummedTextSum *sum,
+                          GError **error)
 {
-    struct stat st;
+    g_autoptr(GError) why = NULL;
+    GString *text = summed_text_read_any(path, MANIFEST_MAX_BYTES, sum, &why);
 
-    if (fstat(fd, &st) < 0) {
-        return manifest_io_error(error, "read", path);
+    if (text) {
+        return text;
     }
-    if (!S_ISREG(st.st_mode)) {
-        return foreign(error, path, "not a regular file");
+    if (why->domain == SUMMED_TEXT_ERROR) {
+        g_set_error(error, MANIFEST_ERROR, MANIFEST_ERROR_FOREIGN, "%s is not a recording: %s",
+                    directory, why->message);
+    } else if (g_error_matches(why, G_FILE_ERROR, G_FILE_ERROR_NOENT) &&
+               g_file_test(directory, G_FILE_TEST_IS_DIR)) {
+        g_set_error(error, MANIFEST_ERROR, MANIFEST_ERROR_FOREIGN,
+                    "%s is not a recording: it has no manifest", directory);
+    } else {
+        g_set_error_literal(error, MANIFEST_ERROR, MANIFEST_ERROR_IO, why->message);
     }
-    for (;;) {
-        char piece[4096];
-        ssize_t n = read(fd, piece, sizeof(piece));
-
-        if (n < 0 && errno != EINTR) {
-            return manifest_io_error(error, "read", path);
-        }
-        if (n == 0) {
-            return true;
-        }
-        g_string_append_len(text, piece, MAX(n, 0));
-        if (text->len > MANIFEST_MAX_BYTES) {
-            return foreign(error, path, "too large");
-        }
-    }
+    return NULL;
 }
 
-typedef enum Sum {
-    SUM_MISSING,
-    SUM_RIGHT,
-    SUM_WRONG,
-} Sum;
-
-static Sum check_sum(const GString *text)
-{
-    g_autofree char *right = NULL;
-    const char *line;
-
-    if (text->len <= MANIFEST_SUM_LINE) {
-        return SUM_MISSING;
-    }
-    line = text->str + text->len - MANIFEST_SUM_LINE;
-    if (!g_str_has_prefix(line, MANIFEST_SUM_KEY) || line[-1] != '\n') {
-        return SUM_MISSING;
-    }
-    right = g_strdup_printf(MANIFEST_SUM_KEY "%0*x\n", MANIFEST_SUM_DIGITS,
-                            crc32c(0, text->str, line - text->str));
-    return g_str_equal(line, right) ? SUM_RIGHT : SUM_WRONG;
-}
-
-/* Read the manifest as a key file, and check its last line. */
-static GKeyFile *read_keys(const char *directory, Sum *sum, GError **error)
+/* Read the manifest as a key file.  @sum says what is known of its checksum, which is not wrong. */
+static GKeyFile *read_keys(const char *directory, SummedTextSum *sum, GError **error)
 {
     g_autofree char *path = g_build_filename(directory, MANIFEST_FILE, NULL);
-    g_autoptr(GString) text = g_string_new(NULL);
+    g_autoptr(GString) text = read_text(directory, path, sum, error);
     g_autoptr(GKeyFile) keys = g_key_file_new();
-    /* Do not hang if the path is a FIFO. */
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    bool ok;
 
-    if (fd < 0) {
-        if (errno == ENOENT && g_file_test(directory, G_FILE_TEST_IS_DIR)) {
-            g_set_error(error, MANIFEST_ERROR, MANIFEST_ERROR_FOREIGN,
-                        "%s is not a recording: it has no manifest", directory);
-        } else {
-            manifest_io_error(error, "open", path);
-        }
-        return NULL;
-    }
-    ok = read_some(fd, path, text, error);
-    close(fd);
-    if (!ok) {
+    if (!text) {
         return NULL;
     }
     /* The checksum comes first: any other message about a damaged file would mislead. */
-    *sum = check_sum(text);
-    if (*sum == SUM_WRONG) {
+    if (*sum == SUMMED_TEXT_WRONG) {
         g_set_error(error, MANIFEST_ERROR, MANIFEST_ERROR_INVALID,
                     "%s: wrong checksum: it is damaged, or was changed by hand", path);
         return NULL;
@@ -267,7 +221,7 @@ static bool load_end(Manifest *manifest, GKeyFile *keys, GError **error)
            get_number(keys, "end", "arcs", UINT64_MAX, &manifest->arcs, error);
 }
 
-static Manifest *from_keys(GKeyFile *keys, Sum sum, GError **error)
+static Manifest *from_keys(GKeyFile *keys, SummedTextSum sum, GError **error)
 {
     g_autoptr(Manifest) manifest = NULL;
     g_auto(GStrv) checkpoints = NULL;
@@ -278,7 +232,7 @@ static Manifest *from_keys(GKeyFile *keys, Sum sum, GError **error)
         !understood(keys, log_version, error)) {
         return NULL;
     }
-    if (sum == SUM_MISSING && log_version >= MANIFEST_SUM_SINCE) {
+    if (sum == SUMMED_TEXT_WITHOUT && log_version >= MANIFEST_SUM_SINCE) {
         manifest_invalid(error, "it does not end with its checksum: it is damaged or cut off");
         return NULL;
     }
@@ -318,7 +272,7 @@ static Manifest *from_keys(GKeyFile *keys, Sum sum, GError **error)
 
 Manifest *manifest_load(const char *directory, GError **error)
 {
-    Sum sum;
+    SummedTextSum sum;
     g_autoptr(GKeyFile) keys = read_keys(directory, &sum, error);
     Manifest *manifest;
 

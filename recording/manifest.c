@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/crc32c.h"
+#include "base/summed-text.h"
 #include "base/version.h"
 #include "base/write-all.h"
 #include "recording/log-format.h"
@@ -93,22 +93,13 @@ static void set_numbers(GKeyFile *keys, const char *key, bool hex,
     g_key_file_set_string(keys, "end", key, text->str);
 }
 
-/* Take ownership of @text.  Return it with the checksum section, to be freed by the caller. */
-static char *add_sum(char *text, size_t *length)
-{
-    g_autofree char *taken = text;
-    g_autofree char *summed = g_strconcat(text, "\n[checksum]\n", NULL);
-    char *all = g_strdup_printf("%s" MANIFEST_SUM_KEY "%0*x\n", summed, MANIFEST_SUM_DIGITS,
-                                crc32c(0, summed, strlen(summed)));
-
-    *length = strlen(all);
-    return all;
-}
-
-static char *manifest_format(const Manifest *manifest, size_t *length)
+/* Return the text of the manifest, with its checksum, to be freed by the caller. */
+static GString *manifest_format(const Manifest *manifest)
 {
     g_autoptr(GKeyFile) keys = g_key_file_new();
     g_autofree char *address = g_strdup_printf("0x%" PRIx64, manifest->console_address);
+    g_autofree char *sections = NULL;
+    GString *text;
 
     g_key_file_set_comment(keys, NULL, NULL,
                            " A recording of Reprise; docs/log-format.md explains it.", NULL);
@@ -142,7 +133,11 @@ static char *manifest_format(const Manifest *manifest, size_t *length)
     g_key_file_set_string_list(keys, "checkpoints", "names",
                                (const char *const *)manifest->checkpoints->pdata,
                                manifest->checkpoints->len);
-    return add_sum(g_key_file_to_data(keys, NULL, NULL), length);
+    sections = g_key_file_to_data(keys, NULL, NULL);
+    text = g_string_new(sections);
+    g_string_append(text, MANIFEST_SUM_SECTION);
+    summed_text_add_sum(text);
+    return text;
 }
 
 /* Rename, and sync the directory: otherwise a crash may undo the rename. */
@@ -157,25 +152,24 @@ bool manifest_save_at(const Manifest *manifest, int directory_fd, const char *di
     static const char temporary[] = MANIFEST_FILE ".new";
     g_autofree char *path = g_build_filename(directory, MANIFEST_FILE, NULL);
     g_autofree char *temporary_path = g_build_filename(directory, temporary, NULL);
-    g_autofree char *text = NULL;
-    size_t length;
+    g_autoptr(GString) text = NULL;
     bool ok;
     int fd;
 
     if (!manifest_valid(manifest, error)) {
         return false;
     }
-    text = manifest_format(manifest, &length);
-    if (length > MANIFEST_MAX_BYTES) {
+    text = manifest_format(manifest);
+    if (text->len > MANIFEST_MAX_BYTES) {
         return manifest_invalid(error, "%zu bytes, at most %d can be loaded",
-                                length, MANIFEST_MAX_BYTES);
+                                text->len, MANIFEST_MAX_BYTES);
     }
     fd = openat(directory_fd, temporary, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC,
                 0666);
     if (fd < 0) {
         return manifest_io_error(error, "create", temporary_path);
     }
-    ok = write_all(fd, text, length) && fsync(fd) == 0;
+    ok = write_all(fd, text->str, text->len) && fsync(fd) == 0;
     if (!ok) {
         manifest_io_error(error, "write", temporary_path);
     }

@@ -125,7 +125,7 @@ static void test_hostile(void)
         { "", "/sums: " },
         { "\n", "no sum of cpus" },
         { "\n\n", "NAME SIZE" },
-        { "cpus 0 0", "lines" },
+        { "cpus 0 0", "wrong checksum" },
         { "cpus\n", "NAME SIZE" },
         { "cpus 1 2 3\n", "NAME SIZE" },
         { "../x 1 2\n", "NAME SIZE" },

@@ -258,7 +258,7 @@ static void test_refusals(void)
     expect_refused("", 0, MANIFEST_ERROR_FOREIGN, "log-version");
     expect_refused("\177ELF\0\0", 6, MANIFEST_ERROR_FOREIGN, "KEY=VALUE");
     expect_refused("[Desktop Entry]\nName=x\n", -1, MANIFEST_ERROR_FOREIGN, "log-version");
-    expect_refused(huge, -1, MANIFEST_ERROR_FOREIGN, "too large");
+    expect_refused(huge, -1, MANIFEST_ERROR_FOREIGN, "manifest: too long");
 }
 
 /* No key may be missing; any may be added. */
@@ -377,6 +377,7 @@ static void test_no_file(void)
     g_assert_cmpint(mkfifo(path, 0600), ==, 0);
     g_assert_null(manifest_load(directory, &fifo));
     g_assert_error(fifo, MANIFEST_ERROR, MANIFEST_ERROR_FOREIGN);
+    g_assert_nonnull(strstr(fifo->message, "/manifest: not a regular file"));
     g_unlink(path);
 }
 
