@@ -271,27 +271,29 @@ static void print_vcpus(const JsonValue *vcpus)
         const JsonValue *vcpu = g_ptr_array_index(vcpus->items, i);
         const char *state = json_member_string(vcpu, "state");
         const char *waits = json_member_string(vcpu, "waits-for");
+        uint64_t number = i, position;
 
-        printf("  vCPU %.0f at %.0f: %s%s%s\n", json_member_number(vcpu, "vcpu"),
-               json_member_number(vcpu, "position"), state ? state : "?",
-               waits ? ", waits for " : "", waits ? waits : "");
+        json_member_u64(vcpu, "vcpu", &number);
+        printf("  vCPU %" PRIu64, number);
+        if (json_member_u64(vcpu, "position", &position)) {
+            printf(" at %" PRIu64, position);
+        }
+        printf(": %s%s%s\n", state ? state : "?", waits ? ", waits for " : "",
+               waits ? waits : "");
     }
 }
 
-static double mib(const JsonValue *info, const char *key)
+static void print_size(const JsonValue *info, uint64_t stored)
 {
-    return json_member_number(info, key) / 1048576;
-}
+    uint64_t bytes, rate = 0;
 
-static void print_size(const JsonValue *info)
-{
-    printf("  %.1f MiB on disk, %.1f MiB more per second", mib(info, "stored-bytes"),
-           mib(info, "rate"));
-    if (json_member(info, "free-bytes")) {
-        printf(", %.0f MiB free", mib(info, "free-bytes"));
+    json_member_u64(info, "rate", &rate);
+    printf("  %.1f MiB on disk, %.1f MiB more per second", stored / MIB, rate / MIB);
+    if (json_member_u64(info, "free-bytes", &bytes)) {
+        printf(", %.0f MiB free", bytes / MIB);
     }
-    if (json_member(info, "max-bytes")) {
-        printf(", ends at %.1f MiB", mib(info, "max-bytes"));
+    if (json_member_u64(info, "max-bytes", &bytes)) {
+        printf(", ends at %.1f MiB", bytes / MIB);
     }
     if (json_member(info, "max-seconds")) {
         printf(", ends after %g s", json_member_number(info, "max-seconds"));
@@ -304,6 +306,7 @@ static void print_status(const JsonValue *info)
     const char *state = json_member_string(info, "state");
     const char *directory = json_member_string(info, "directory");
     const JsonValue *last = json_member(info, "last-recording");
+    uint64_t stored;
 
     if (!directory) {
         printf("%s\n", state ? state : "?");
@@ -315,8 +318,8 @@ static void print_status(const JsonValue *info)
         }
         printf("\n");
     }
-    if (json_member(info, "stored-bytes")) {
-        print_size(info);
+    if (json_member_u64(info, "stored-bytes", &stored)) {
+        print_size(info, stored);
     }
     print_vcpus(json_member(info, "vcpus"));
     if (last) {

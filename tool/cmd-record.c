@@ -183,9 +183,12 @@ static char **users_command(const Record *record)
 
 static void warn_of_low_disk(const Record *record, const JsonValue *event)
 {
-    if (g_strcmp0(json_member_string(event, "event"), "RECORDER_LOW_DISK_SPACE") == 0) {
+    uint64_t free;
+
+    if (g_strcmp0(json_member_string(event, "event"), "RECORDER_LOW_DISK_SPACE") == 0 &&
+        json_member_u64(json_member(event, "data"), "free-bytes", &free)) {
         fprintf(stderr, "reprise: the disk that %s is on has only %.1f MiB left\n", record->given,
-                json_member_number(json_member(event, "data"), "free-bytes") / 1048576);
+                free / MIB);
     }
 }
 
@@ -209,12 +212,13 @@ static bool has_stopped(Record *record, const JsonValue *event)
 static void show(void *opaque, const JsonValue *info)
 {
     const Record *record = opaque;
+    uint64_t stored = 0, rate = 0;
 
     if (g_strcmp0(json_member_string(info, "directory"), record->directory) == 0) {
+        json_member_u64(info, "stored-bytes", &stored);
+        json_member_u64(info, "rate", &rate);
         progress_line("recording %s: %.0f s, %.1f MiB, %.1f MiB/s", record->given,
-                      json_member_number(info, "seconds"),
-                      json_member_number(info, "stored-bytes") / 1048576,
-                      json_member_number(info, "rate") / 1048576);
+                      json_member_number(info, "seconds"), stored / MIB, rate / MIB);
     }
 }
 
@@ -280,7 +284,7 @@ static int report(const Record *record, const Emulator *emulator)
         instructions += manifest->instructions[i];
     }
     fprintf(stderr, "reprise: recorded %s: %.1f MiB, %.1f s, %" PRIu64 " instructions, %s%s\n",
-            record->given, disk_usage(record->directory) / 1048576.0, manifest->seconds,
+            record->given, disk_usage(record->directory) / MIB, manifest->seconds,
             instructions, record->stopper ? "stopped by " : "",
             record->stopper ? record->stopper : manifest->end_reason);
     return STATUS_OK;

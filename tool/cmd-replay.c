@@ -221,14 +221,15 @@ static bool load(Replay *replay, GError **error)
 static char *describe_comparison(const JsonValue *result)
 {
     const JsonValue *compared = json_member(result, "compared");
+    uint64_t translations, blocks, checks;
 
-    if (!compared) {
+    if (!json_member_u64(compared, "translations", &translations) ||
+        !json_member_u64(compared, "blocks", &blocks) ||
+        !json_member_u64(compared, "checks", &checks)) {
         return g_strdup("");
     }
-    return g_strdup_printf("; %.0f translations and %.0f blocks of code are coherent (%.0f checks)",
-                           json_member_number(compared, "translations"),
-                           json_member_number(compared, "blocks"),
-                           json_member_number(compared, "checks"));
+    return g_strdup_printf("; %" PRIu64 " translations and %" PRIu64 " blocks of code are coherent "
+                           "(%" PRIu64 " checks)", translations, blocks, checks);
 }
 
 static int report(const Replay *replay, const JsonValue *result, double seconds)

@@ -300,3 +300,17 @@ double json_member_number(const JsonValue *value, const char *key)
 
     return member && member->kind == JSON_NUMBER ? g_ascii_strtod(member->text, NULL) : 0;
 }
+
+bool json_member_u64(const JsonValue *value, const char *key, uint64_t *number)
+{
+    const JsonValue *member = json_member(value, key);
+    guint64 parsed;
+
+    /* A sign, a point or an exponent is refused: QEMU writes none in an integer. */
+    if (!member || member->kind != JSON_NUMBER ||
+        !g_ascii_string_to_unsigned(member->text, 10, 0, UINT64_MAX, &parsed, NULL)) {
+        return false;
+    }
+    *number = parsed;
+    return true;
+}

@@ -34,6 +34,9 @@ bool parse_options(const char *command, const GOptionEntry *entries, const gbool
  */
 const char *take_option_value(const char *option, int argc, char **argv);
 
+/* For sizes in messages. */
+#define MIB 1048576.0
+
 /* Return a size such as "500M" in bytes; 0 if @text is no size. */
 uint64_t parse_size(const char *text);
 

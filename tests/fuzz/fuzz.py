@@ -12,7 +12,7 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from harness import BIN, BUILD, TOP
 
-TARGETS = ["manifest", "place", "log", "ram", "sums", "pack"]
+TARGETS = ["manifest", "place", "log", "ram", "sums", "pack", "json"]
 PLACE = os.path.join(BUILD, "fuzz")
 HERE = os.path.dirname(os.path.abspath(__file__))
 LOGS = ["vcpu-0.order", "vcpu-0.data", "vcpu-1.order", "vcpu-1.data", "dma.order"]
@@ -20,6 +20,8 @@ SANITIZE = ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined", "
 # glib keeps what is no leak until the end; a hang is a second for a few kilobytes.
 OPTIONS = ["-timeout=10", "-rss_limit_mb=4000", "-max_len=65536", "-print_final_stats=1"]
 FILE_HEADER, BLOCK_HEADER = 32, 52
+EVENT = (rb'{"event": "RECORDER_STOPPED", "data": {"reason": "\u00fc \ud83d\ude00", '
+         rb'"complete": true, "free-bytes": 18446744073709551615, "list": [-0.5e+1, null, {}]}}')
 
 
 def clang():
@@ -29,12 +31,14 @@ def clang():
 
 # --- building ---------------------------------------------------------------------------
 
-def core_sources():
-    """What the core library was built from, but for the checksums."""
+def sources():
+    """What the core library was built from, but for the checksums; of the tool, what reads JSON."""
     with open(f"{BUILD}/core/compile_commands.json") as file:
         built = [os.path.normpath(os.path.join(entry["directory"], entry["file"]))
                  for entry in json.load(file) if entry["output"].startswith("libreprise-core.a.p/")]
-    return sorted(path for path in built if not path.endswith("/crc32c.c"))
+    return [*sorted(path for path in built if not path.endswith("/crc32c.c")),
+            os.path.join(HERE, "crc32c.c"), os.path.join(TOP, "tool/json-reader.c"),
+            os.path.join(TOP, "tool/json.c")]
 
 
 def build():
@@ -47,7 +51,7 @@ def build():
                    "-D_FILE_OFFSET_BITS=64", f"-I{TOP}", f"-I{BUILD}/core", '-DREPRISE_VERSION="fuzz"', *flags, "-c"]
     os.makedirs(PLACE, exist_ok=True)
     objects = []
-    for source in [*core_sources(), os.path.join(HERE, "crc32c.c")]:
+    for source in sources():
         objects.append(os.path.join(PLACE, os.path.basename(source)[:-2] + ".o"))
         if not is_newer(objects[-1], source):
             subprocess.run([*compile_one, source, "-o", objects[-1]], check=True)
@@ -121,6 +125,7 @@ def make_seeds():
         ("place", "place"): without_sum(read(recording, "checkpoint-1", "place")),
         ("sums", "sums"): without_sum(read(recording, "checkpoint-1", "sums")),
         ("ram", "ram"): small_ram(),
+        ("json", "event"): EVENT,
     }
     for number, name in enumerate(LOGS):
         seeds["log", name] = bytes([number]) + without_log_sums(read(recording, name))

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * For libFuzzer: what reads the files of a recording, each with any bytes.  -DTARGET=log picks
- * one of the functions below.  A hostile recording can at worst be refused.
+ * For libFuzzer: what reads the files of a recording, and the reader of QEMU's messages, each with
+ * any bytes.  -DTARGET=log picks one of the functions below.  A hostile recording can at worst be
+ * refused.
  *
  * Checksums are always 0 here (crc32c.c), or no change would get behind them.
  */
@@ -21,6 +22,8 @@
 #include "recording/ram-image.h"
 #include "recording/registers.h"
 #include "recording/verify.h"
+#include "tool/json-reader.h"
+#include "tool/json.h"
 
 #define VCPUS 2
 #define RAM_SIZE (1 << 20)
@@ -132,6 +135,37 @@ static void __attribute__((unused)) fuzz_pack(const uint8_t *data, size_t size)
         g_assert_cmpint(system(remove), ==, 0);
     }
     g_assert_false(g_file_test(to, G_FILE_TEST_EXISTS));
+}
+
+/* Return the text of @value, to be freed by the caller. */
+static char *write_json(const JsonValue *value)
+{
+    Json json;
+
+    json_init(&json);
+    json_value(&json, NULL, value);
+    return json_finish(&json);
+}
+
+/* What was read and written is read again as the same. */
+static void __attribute__((unused)) fuzz_json(const uint8_t *data, size_t size)
+{
+    GError *error = NULL;
+    g_autoptr(JsonValue) value = json_parse((const char *)data, size, &error);
+    g_autoptr(JsonValue) again = NULL;
+    g_autofree char *text = NULL, *twice = NULL;
+    uint64_t number;
+
+    check_refusal(value, error);
+    if (!value) {
+        return;
+    }
+    json_member_u64(value, "n", &number);
+    text = write_json(value);
+    again = json_parse(text, strlen(text), NULL);
+    g_assert_nonnull(again);
+    twice = write_json(again);
+    g_assert_cmpstr(text, ==, twice);
 }
 
 static void clean_up(void)

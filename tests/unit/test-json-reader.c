@@ -6,6 +6,7 @@
 #include "tool/json-reader.h"
 #include "tool/json.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 static JsonValue *parse(const char *text, GError **error)
@@ -54,6 +55,36 @@ static void test_numbers(void)
     g_assert_cmpfloat(json_member_number(value, "n"), ==, -1500);
     g_assert_cmpfloat(json_member_number(value, "s"), ==, 0);
     g_assert_cmpfloat(json_member_number(value, "x"), ==, 0);
+}
+
+/* A counter keeps all its bits, and one that does not exist differs from 0. */
+static void test_u64(void)
+{
+    static const char *const not[] = { "\"7\"", "null", "[7]", "-1", "-0", "7.0", "7e0", "0.5",
+                                       "18446744073709551616", "true" };
+    static const uint64_t good[] = { 0, 7, (1ull << 53) + 1, UINT64_MAX };
+    uint64_t number;
+
+    for (unsigned i = 0; i < G_N_ELEMENTS(good); i++) {
+        g_autofree char *text = g_strdup_printf("{\"n\": %" PRIu64 "}", good[i]);
+        g_autoptr(JsonValue) value = parse(text, NULL);
+
+        number = 99;
+        g_assert_true(json_member_u64(value, "n", &number));
+        g_assert_cmpuint(number, ==, good[i]);
+    }
+    number = 99;
+    for (unsigned i = 0; i < G_N_ELEMENTS(not); i++) {
+        g_autofree char *text = g_strdup_printf("{\"n\": %s}", not[i]);
+        g_autoptr(JsonValue) value = parse(text, NULL);
+
+        g_test_message("%s", text);
+        g_assert_nonnull(value);
+        g_assert_false(json_member_u64(value, "n", &number));
+        g_assert_false(json_member_u64(value, "x", &number));
+    }
+    g_assert_false(json_member_u64(NULL, "n", &number));
+    g_assert_cmpuint(number, ==, 99);
 }
 
 /* A value that was read is written without changes. */
@@ -181,6 +212,7 @@ int main(int argc, char **argv)
     g_test_add_func("/json-reader/event", test_event);
     g_test_add_func("/json-reader/members", test_members);
     g_test_add_func("/json-reader/numbers", test_numbers);
+    g_test_add_func("/json-reader/u64", test_u64);
     g_test_add_func("/json-reader/written", test_written);
     g_test_add_func("/json-reader/good", test_good);
     g_test_add_func("/json-reader/bad", test_bad);
