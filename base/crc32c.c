@@ -41,7 +41,7 @@ static inline uint32_t load_le32(const uint8_t *p)
     return p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
 }
 
-uint32_t crc32c(uint32_t crc, const void *data, size_t n)
+uint32_t recording_crc32c(uint32_t crc, const void *data, size_t n)
 {
     const uint8_t *p = data;
 

@@ -8,13 +8,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* QEMU has a function of the name crc32c(), with another convention. */
-#define crc32c reprise_crc32c
-
 /*
  * Return the checksum of the @n bytes at @data.  @crc is 0 at the start of the
  * checksummed bytes, and the result for the bytes before @data otherwise.
+ * (QEMU's crc32c() starts from all ones, and its result is no such start.)
  */
-uint32_t crc32c(uint32_t crc, const void *data, size_t n);
+uint32_t recording_crc32c(uint32_t crc, const void *data, size_t n);
 
 #endif

@@ -33,7 +33,7 @@ bool summed_text_damaged(GError **error, const char *path, const char *what)
 
 void summed_text_add_sum(GString *text)
 {
-    g_string_append_printf(text, SUM_KEY "%08x\n", crc32c(0, text->str, text->len));
+    g_string_append_printf(text, SUM_KEY "%08x\n", recording_crc32c(0, text->str, text->len));
 }
 
 /* --- writing ---------------------------------------------------------------- */

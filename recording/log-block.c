@@ -69,7 +69,7 @@ void log_file_header_put(const LogFileHeader *header, uint8_t bytes[LOG_FILE_HEA
     put(bytes + FILE_SUBSTREAM, header->substream, 1);
     put(bytes + FILE_ZERO, 0, 1);
     put(bytes + FILE_N_VCPUS, header->n_vcpus, 4);
-    put(bytes + FILE_CRC, crc32c(0, bytes, FILE_CRC), 4);
+    put(bytes + FILE_CRC, recording_crc32c(0, bytes, FILE_CRC), 4);
 }
 
 const char *log_file_header_get(LogFileHeader *header,
@@ -83,7 +83,7 @@ const char *log_file_header_get(LogFileHeader *header,
     if (header->version != LOG_VERSION) {
         return NULL;
     }
-    if (get(bytes + FILE_CRC, 4) != crc32c(0, bytes, FILE_CRC)) {
+    if (get(bytes + FILE_CRC, 4) != recording_crc32c(0, bytes, FILE_CRC)) {
         return "the file header has a wrong checksum";
     }
     header->compatible = get(bytes + FILE_COMPATIBLE, 4);
@@ -117,7 +117,7 @@ void log_block_header_put(const LogBlockHeader *header, uint8_t bytes[LOG_BLOCK_
     put(bytes + BLOCK_RAW_SIZE, header->raw_size, 4);
     put(bytes + BLOCK_STORED_SIZE, header->stored_size, 4);
     put(bytes + BLOCK_PAYLOAD_CRC, header->payload_crc, 4);
-    put(bytes + BLOCK_CRC, crc32c(0, bytes, BLOCK_CRC), 4);
+    put(bytes + BLOCK_CRC, recording_crc32c(0, bytes, BLOCK_CRC), 4);
 }
 
 void log_dropped_put(unsigned stream, LogSubstream substream, uint64_t sequence, Position start,
@@ -136,7 +136,7 @@ void log_dropped_put(unsigned stream, LogSubstream substream, uint64_t sequence,
 
     put(payload, dropped->offset, 8);
     put(payload + 8, dropped->reached, 8);
-    header.payload_crc = crc32c(0, payload, LOG_DROPPED_BYTES);
+    header.payload_crc = recording_crc32c(0, payload, LOG_DROPPED_BYTES);
     log_block_header_put(&header, bytes);
 }
 
@@ -187,7 +187,7 @@ const char *log_block_header_get(LogBlockHeader *header,
     if (memcmp(bytes + BLOCK_MAGIC, LOG_BLOCK_MAGIC, strlen(LOG_BLOCK_MAGIC)) != 0) {
         return "no block begins here";
     }
-    if (get(bytes + BLOCK_CRC, 4) != crc32c(0, bytes, BLOCK_CRC)) {
+    if (get(bytes + BLOCK_CRC, 4) != recording_crc32c(0, bytes, BLOCK_CRC)) {
         return "the block header has a wrong checksum";
     }
     *header = (LogBlockHeader) {

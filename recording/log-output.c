@@ -199,7 +199,7 @@ static void write_block(LogOutput *output, LogBlock *block)
     }
     header->raw_size = events->used;
     header->stored_size = stored;
-    header->payload_crc = crc32c(0, payload, stored);
+    header->payload_crc = recording_crc32c(0, payload, stored);
     log_block_header_put(header, output->scratch);
 
     if (!log_files_append(output->files, header->stream, header->substream, output->scratch,

@@ -133,7 +133,7 @@ static LogReaderResult unpack_block(LogReader *reader)
 {
     const LogBlockHeader *block = &reader->block;
 
-    if (crc32c(0, reader->stored, block->stored_size) != block->payload_crc) {
+    if (recording_crc32c(0, reader->stored, block->stored_size) != block->payload_crc) {
         return bad(reader, reader->block_offset, "the block has a wrong checksum");
     }
     if (block->flags & LOG_BLOCK_LZ4) {
@@ -410,7 +410,7 @@ static bool skip_dropped(LogReader *reader)
         return seek(reader, LOG_FILE_HEADER_BYTES);     /* next_block() reads it, good or bad */
     }
     if (header.stream != reader->stream || header.substream != reader->substream ||
-        crc32c(0, payload, LOG_DROPPED_BYTES) != header.payload_crc) {
+        recording_crc32c(0, payload, LOG_DROPPED_BYTES) != header.payload_crc) {
         bad(reader, LOG_FILE_HEADER_BYTES, "the block that stands for dropped ones is wrong");
         return false;
     }

@@ -89,7 +89,7 @@ static bool put(Packer *packer, const void *bytes, size_t n, GError **error)
                     packer->path);
         return false;
     }
-    packer->crc = crc32c(packer->crc, bytes, n);
+    packer->crc = recording_crc32c(packer->crc, bytes, n);
     packer->bytes += n;
     return write_all(packer->fd, bytes, n) || io_error(error, "write", packer->path);
 }

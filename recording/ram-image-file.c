@@ -79,7 +79,7 @@ static bool read_header(RamImageFile *file, GError **error)
                                    "version %u of the RAM image, this reprise knows %d",
                                    version, RAM_IMAGE_VERSION);
     }
-    if (GUINT32_FROM_LE(raw.crc) != crc32c(0, &raw, offsetof(RamImageHeader, crc))) {
+    if (GUINT32_FROM_LE(raw.crc) != recording_crc32c(0, &raw, offsetof(RamImageHeader, crc))) {
         return ram_image_file_fail(file, error, RAM_IMAGE_ERROR_DAMAGED, "damaged header");
     }
     unknown = GUINT32_FROM_LE(raw.incompatible) & ~RAM_IMAGE_INCOMPATIBLE_KNOWN;
@@ -148,7 +148,7 @@ static bool read_table(RamImageFile *file, GError **error)
     if (!ram_image_file_read(file, table, left, file->chunks_end, error)) {
         return false;
     }
-    if (crc32c(0, table, left) != file->table_crc) {
+    if (recording_crc32c(0, table, left) != file->table_crc) {
         return ram_image_file_fail(file, error, RAM_IMAGE_ERROR_DAMAGED,
                                    "damaged table of blocks");
     }

@@ -160,8 +160,8 @@ static bool fill_chunk(Loader *loader, Scratch *scratch, const RamImageChunk *ra
     if (!ram_image_file_read(loader->file, scratch->stored, stored, data_offset, error)) {
         return false;
     }
-    crc = crc32c(0, (const uint8_t *)raw + crc_size, sizeof(*raw) - crc_size);
-    crc = crc32c(crc, scratch->stored, stored);
+    crc = recording_crc32c(0, (const uint8_t *)raw + crc_size, sizeof(*raw) - crc_size);
+    crc = recording_crc32c(crc, scratch->stored, stored);
     if (crc != GUINT32_FROM_LE(raw->crc)) {
         return damaged_chunk(loader, data_offset - sizeof(*raw), error);
     }

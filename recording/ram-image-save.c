@@ -112,7 +112,7 @@ static void write_chunk(RamImageWriter *writer, Scratch *scratch, size_t length)
     uint64_t offset;
     int code, none = 0;
 
-    header->crc = GUINT32_TO_LE(crc32c(0, bytes + crc_size, length - crc_size));
+    header->crc = GUINT32_TO_LE(recording_crc32c(0, bytes + crc_size, length - crc_size));
     offset = __atomic_fetch_add(&writer->next_offset, length, __ATOMIC_RELAXED);
     __atomic_fetch_add(&writer->n_chunks, 1, __ATOMIC_RELAXED);
     code = write_at(writer->fd, bytes, length, offset);
@@ -248,11 +248,11 @@ bool ram_image_close(RamImageWriter *writer, GError **error)
         .file_size = GUINT64_TO_LE(writer->next_offset + writer->table->len),
         .page_size = GUINT32_TO_LE(RAM_IMAGE_PAGE),
         .chunk_size = GUINT32_TO_LE(RAM_IMAGE_CHUNK),
-        .table_crc = GUINT32_TO_LE(crc32c(0, writer->table->data, writer->table->len)),
+        .table_crc = GUINT32_TO_LE(recording_crc32c(0, writer->table->data, writer->table->len)),
     };
     int code = writer->failed;
 
-    header.crc = GUINT32_TO_LE(crc32c(0, &header, offsetof(RamImageHeader, crc)));
+    header.crc = GUINT32_TO_LE(recording_crc32c(0, &header, offsetof(RamImageHeader, crc)));
     if (!code) {
         code = write_at(writer->fd, writer->table->data, writer->table->len,
                         writer->next_offset);

@@ -71,7 +71,7 @@ static bool get(Unpacker *unpacker, void *bytes, size_t n, GError **error)
         done += got;
     }
     unpacker->offset += n;
-    unpacker->crc = crc32c(unpacker->crc, bytes, n);
+    unpacker->crc = recording_crc32c(unpacker->crc, bytes, n);
     return true;
 }
 

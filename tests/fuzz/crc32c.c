@@ -4,7 +4,7 @@
  */
 #include "base/crc32c.h"
 
-uint32_t crc32c(uint32_t crc, const void *data, size_t n)
+uint32_t recording_crc32c(uint32_t crc, const void *data, size_t n)
 {
     (void)crc;
     (void)data;

@@ -10,20 +10,20 @@ static void test_known(void)
 {
     uint8_t bytes[32];
 
-    g_assert_cmphex(crc32c(0, "", 0), ==, 0);
-    g_assert_cmphex(crc32c(0, "123456789", 9), ==, 0xe3069283);
+    g_assert_cmphex(recording_crc32c(0, "", 0), ==, 0);
+    g_assert_cmphex(recording_crc32c(0, "123456789", 9), ==, 0xe3069283);
     memset(bytes, 0x00, sizeof(bytes));
-    g_assert_cmphex(crc32c(0, bytes, sizeof(bytes)), ==, 0x8a9136aa);
+    g_assert_cmphex(recording_crc32c(0, bytes, sizeof(bytes)), ==, 0x8a9136aa);
     memset(bytes, 0xff, sizeof(bytes));
-    g_assert_cmphex(crc32c(0, bytes, sizeof(bytes)), ==, 0x62a8ab43);
+    g_assert_cmphex(recording_crc32c(0, bytes, sizeof(bytes)), ==, 0x62a8ab43);
     for (unsigned i = 0; i < sizeof(bytes); i++) {
         bytes[i] = i;
     }
-    g_assert_cmphex(crc32c(0, bytes, sizeof(bytes)), ==, 0x46dd794e);
+    g_assert_cmphex(recording_crc32c(0, bytes, sizeof(bytes)), ==, 0x46dd794e);
     for (unsigned i = 0; i < sizeof(bytes); i++) {
         bytes[i] = 31 - i;
     }
-    g_assert_cmphex(crc32c(0, bytes, sizeof(bytes)), ==, 0x113fdb5c);
+    g_assert_cmphex(recording_crc32c(0, bytes, sizeof(bytes)), ==, 0x113fdb5c);
 }
 
 static uint32_t bit_by_bit(const uint8_t *data, size_t n)
@@ -51,10 +51,10 @@ static void test_pieces(void)
         for (unsigned n = 0; n <= sizeof(bytes) - start; n++) {
             unsigned cut = g_test_rand_int_range(0, n + 1);
             uint32_t expected = bit_by_bit(bytes + start, n);
+            uint32_t first = recording_crc32c(0, bytes + start, cut);
 
-            g_assert_cmphex(crc32c(0, bytes + start, n), ==, expected);
-            g_assert_cmphex(crc32c(crc32c(0, bytes + start, cut), bytes + start + cut, n - cut),
-                            ==, expected);
+            g_assert_cmphex(recording_crc32c(0, bytes + start, n), ==, expected);
+            g_assert_cmphex(recording_crc32c(first, bytes + start + cut, n - cut), ==, expected);
         }
     }
 }

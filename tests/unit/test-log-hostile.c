@@ -21,7 +21,7 @@ static void make_log(GByteArray *log, const LogFileHeader *file, LogBlockHeader 
     uint8_t file_bytes[LOG_FILE_HEADER_BYTES];
     uint8_t block_bytes[LOG_BLOCK_HEADER_BYTES];
 
-    block->payload_crc = crc32c(0, payload, block->stored_size);
+    block->payload_crc = recording_crc32c(0, payload, block->stored_size);
     log_file_header_put(file, file_bytes);
     log_block_header_put(block, block_bytes);
     g_byte_array_set_size(log, 0);

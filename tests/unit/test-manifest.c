@@ -111,7 +111,7 @@ static char *summed(const char *text)
         *sum = '\0';
     }
     start = g_strconcat(content, SUM, NULL);
-    return g_strdup_printf("%scrc32c=%08x\n", start, crc32c(0, start, strlen(start)));
+    return g_strdup_printf("%scrc32c=%08x\n", start, recording_crc32c(0, start, strlen(start)));
 }
 
 /* Return a manifest of a recording that is not complete, and is replayed up to a cut. */

@@ -254,7 +254,8 @@ static void add(GByteArray *archive, const char *name, uint64_t size, const char
 
 static void add_end(GByteArray *archive)
 {
-    g_autofree char *sum = g_strdup_printf("%08x\n", crc32c(0, archive->data, archive->len));
+    g_autofree char *sum = g_strdup_printf("%08x\n",
+                                           recording_crc32c(0, archive->data, archive->len));
     uint8_t zeros[PACK_END_BYTES] = { 0 };
 
     add(archive, PACK_SUM_NAME, PACK_SUM_BYTES, sum);
