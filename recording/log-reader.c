@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <lz4.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -506,8 +507,13 @@ size_t log_reader_size(const LogReader *reader)
 
 bool log_file_being_written(int fd)
 {
-    bool is_leased = fcntl(fd, F_SETLEASE, F_RDLCK) == 0;
+    bool is_leased;
 
+    /*
+     * A process that opens the file for writing meanwhile makes the kernel send a signal to this
+     * process.  By default that is SIGIO, which ends the process.  SIGURG is ignored by default.
+     */
+    is_leased = fcntl(fd, F_SETSIG, SIGURG) == 0 && fcntl(fd, F_SETLEASE, F_RDLCK) == 0;
     if (is_leased) {
         fcntl(fd, F_SETLEASE, F_UNLCK);
     }

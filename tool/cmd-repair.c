@@ -5,7 +5,6 @@
  */
 #include <glib.h>
 #include <inttypes.h>
-#include <signal.h>
 #include <stdio.h>
 
 #include "recording/log-format.h"
@@ -118,6 +117,5 @@ int run_repair(int argc, char **argv)
         return argc < 2 ? usage_error("%s", "repair: which recording? Give its directory")
                         : usage_error("repair takes one directory, got '%s' too", argv[2]);
     }
-    signal(SIGIO, SIG_IGN);     /* sent if a lease of log_file_being_written() is broken */
     return repair(argv[1], dry_run);
 }

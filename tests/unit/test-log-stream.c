@@ -3,6 +3,7 @@
  * Logs are read back as they were written: all kinds of events, by many threads, in many blocks, up
  * to the moment at which the recorder is killed.
  */
+#include <fcntl.h>
 #include <glib/gstdio.h>
 #include <signal.h>
 #include <string.h>
@@ -235,6 +236,44 @@ static void test_slow_stream(void)
     remove_directory(directory);
 }
 
+/* Ask for a lease of the file @path again and again, until killed. */
+static void G_GNUC_NORETURN ask_for_ever(const char *path)
+{
+    int fd = open(path, O_RDONLY);
+
+    for (;;) {
+        log_file_being_written(fd);
+    }
+}
+
+/* A recorder that opens a log while another process asks who writes it does not end that process. */
+static void test_lease(void)
+{
+    char *directory = test_directory();
+    g_autofree char *path = g_build_filename(directory, "log", NULL);
+    int64_t end = g_get_monotonic_time() + 300 * 1000;
+    int status;
+    pid_t asking;
+
+    write_file(path, "x", 1);
+    asking = fork();
+    if (asking == 0) {
+        ask_for_ever(path);
+    }
+    g_assert_cmpint(asking, >, 0);
+    while (g_get_monotonic_time() < end) {
+        int fd = open(path, O_WRONLY | O_NONBLOCK);
+
+        if (fd >= 0) {
+            close(fd);
+        }
+    }
+    g_assert_cmpint(waitpid(asking, &status, WNOHANG), ==, 0);
+    kill(asking, SIGKILL);
+    g_assert_cmpint(waitpid(asking, &status, 0), ==, asking);
+    remove_directory(directory);
+}
+
 /* DMA of all sizes up to the limit, and no boundary before the end. */
 static void test_big_bytes(void)
 {
@@ -351,6 +390,7 @@ int main(int argc, char **argv)
     g_test_init(&argc, &argv, NULL);
     g_test_add_func("/log-stream/format", test_format);
     g_test_add_func("/log-stream/documented", test_documented);
+    g_test_add_func("/log-stream/lease", test_lease);
     /* Before there are threads, since this test forks. */
     g_test_add_func("/log-stream/killed", test_killed);
     g_test_add_func("/log-stream/threads", test_threads);
