@@ -30,7 +30,7 @@ struct LogOutput {
     void (*on_tick)(void *opaque);
     void *opaque;
     unsigned tick;              /* atomic */
-    bool failed;                /* atomic */
+    bool failed;                /* atomic: nothing is written any more */
     uint64_t written;           /* atomic: bytes, to all files */
     uint64_t dropped;           /* atomic: of these, bytes that were dropped */
 
@@ -408,6 +408,8 @@ void log_output_free(LogOutput *output)
     }
     pthread_mutex_lock(&output->lock);
     g_queue_clear_full(&output->queue, (GDestroyNotify)log_block_free);
+    /* Until it is joined, the thread may still empty resting streams: after a gap, it must not. */
+    __atomic_store_n(&output->failed, true, __ATOMIC_RELAXED);
     pthread_mutex_unlock(&output->lock);
     stop_thread(output);
     log_files_free(output->files);

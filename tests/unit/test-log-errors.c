@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "recording/log-format.h"
 #include "tests/unit/file-limit.h"
 #include "tests/unit/log-test.h"
 
@@ -236,6 +237,87 @@ static void test_slow_disk(void)
     remove_directory(directory);
 }
 
+/* --- the end of a writer whose thread has blocks to write and streams to empty ------------- */
+
+typedef struct Stalled {
+    char *directory;
+    LogWriter *writer;
+    LogStream *vcpu;
+    int pipe;                   /* instead of the log of DMA: full, so the writer's thread waits */
+    GThread *drain;
+} Stalled;
+
+/* Read what comes, but only after the caller has begun to end the writer. */
+static void *drain(void *opaque)
+{
+    static char buffer[1 << 16];
+    int fd = GPOINTER_TO_INT(opaque);
+
+    g_usleep(300 * 1000);
+    while (read(fd, buffer, sizeof(buffer)) > 0) {
+    }
+    close(fd);
+    return NULL;
+}
+
+static void stall(Stalled *stalled)
+{
+    LogStream *dma;
+    g_autofree uint8_t *noise = g_malloc(1 << 20);
+    int ends[2];
+
+    for (size_t i = 0; i < 1 << 20; i++) {
+        noise[i] = g_test_rand_int();
+    }
+    stalled->directory = test_directory();
+    stalled->writer = log_writer_new(stalled->directory, 1, NULL);
+    stalled->vcpu = log_writer_stream(stalled->writer, 0);
+    dma = log_writer_stream(stalled->writer, 1);
+    g_assert_cmpint(pipe(ends), ==, 0);
+    replace_log("/dma.order", ends[1]);
+    stalled->pipe = ends[0];
+    log_event_bytes(dma, LOG_EVENT_DMA_WRITE, 0, 0, noise, 1 << 20);
+    g_assert_true(log_stream_boundary(dma));
+}
+
+/* Return after the next tick is due, which the writer's thread does late. */
+static void end_stall(Stalled *stalled)
+{
+    wait_for_tick();
+    stalled->drain = g_thread_new("drain", drain, GINT_TO_POINTER(stalled->pipe));
+}
+
+/* Check that the log of the vCPU can be read, and has @cut_off. */
+static void check_stalled(Stalled *stalled, bool cut_off)
+{
+    g_autoptr(GError) error = NULL;
+    LogTotals totals;
+
+    g_thread_join(stalled->drain);
+    log_totals_read(stalled->directory, 1, 0, LOG_ORDER, &totals, &error);
+    g_assert_no_error(error);
+    g_assert_true(totals.cut_off == cut_off);
+    remove_directory(stalled->directory);
+}
+
+/* A writer that is freed without log_writer_finish() leaves out the end of a log, no middle. */
+static void test_freed(void)
+{
+    Stalled stalled;
+    Position position = 0;
+
+    stall(&stalled);
+    while (position < LOG_BLOCK_TARGET) {
+        log_event(stalled.vcpu, LOG_EVENT_WAKE, position++);
+    }
+    g_assert_true(log_stream_boundary(stalled.vcpu));
+    log_event(stalled.vcpu, LOG_EVENT_WAKE, position);
+    log_stream_rest(stalled.vcpu, 0);
+    end_stall(&stalled);
+    log_writer_free(stalled.writer);
+    check_stalled(&stalled, true);
+}
+
 int main(int argc, char **argv)
 {
     g_test_init(&argc, &argv, NULL);
@@ -246,5 +328,6 @@ int main(int argc, char **argv)
     g_test_add_func("/log-errors/removed-file", test_removed_file);
     g_test_add_func("/log-errors/unusable-directory", test_unusable_directory);
     g_test_add_func("/log-errors/slow-disk", test_slow_disk);
+    g_test_add_func("/log-errors/freed", test_freed);
     return g_test_run();
 }
