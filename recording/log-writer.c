@@ -36,6 +36,7 @@ struct LogStream {
     const LogEventInfo *table;
     unsigned tick;              /* log_output_tick() when all was handed over last */
     bool resting;               /* written by the owner, with rest_lock held */
+    bool finished;              /* under rest_lock: its last blocks are closed */
     Position reached;           /* position at the last log_stream_rest(); 0: unknown */
     Log log[LOG_SUBSTREAMS];
     uint64_t accounts[LOG_ACCOUNTS];    /* atomic */
@@ -271,7 +272,7 @@ static void empty_resting_streams(void *opaque)
         LogStream *stream = writer->streams[i];
 
         pthread_mutex_lock(&stream->rest_lock);
-        if (stream->resting) {
+        if (stream->resting && !stream->finished) {
             close_all(stream);
         }
         pthread_mutex_unlock(&stream->rest_lock);
@@ -408,6 +409,7 @@ bool log_writer_finish(LogWriter *writer, GError **error)
                 close_block(stream, j, LOG_BLOCK_LAST);
             }
         }
+        stream->finished = true;
         hand_over(stream, false);
         pthread_mutex_unlock(&stream->rest_lock);
     }

@@ -318,6 +318,21 @@ static void test_freed(void)
     check_stalled(&stalled, true);
 }
 
+/* A stream that rests beyond its last event gets no MARK after the last block. */
+static void test_finished_at_rest(void)
+{
+    Stalled stalled;
+
+    stall(&stalled);
+    log_event(stalled.vcpu, LOG_EVENT_WAKE, (Position)5);
+    log_stream_rest(stalled.vcpu, 100);
+    end_stall(&stalled);
+    /* A pipe cannot be synced, so there is an error. */
+    g_assert_false(log_writer_finish(stalled.writer, NULL));
+    log_writer_free(stalled.writer);
+    check_stalled(&stalled, false);
+}
+
 int main(int argc, char **argv)
 {
     g_test_init(&argc, &argv, NULL);
@@ -329,5 +344,6 @@ int main(int argc, char **argv)
     g_test_add_func("/log-errors/unusable-directory", test_unusable_directory);
     g_test_add_func("/log-errors/slow-disk", test_slow_disk);
     g_test_add_func("/log-errors/freed", test_freed);
+    g_test_add_func("/log-errors/finished-at-rest", test_finished_at_rest);
     return g_test_run();
 }
