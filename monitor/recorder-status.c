@@ -58,6 +58,9 @@ static void add_counts(RecorderCounterList ***tail, const SphereCounts *counts)
         { "us waited", &counts->waited_us },
     };
 
+    /* All of them: a SphereCounts has nothing but counters. */
+    QEMU_BUILD_BUG_ON(sizeof(*counts) !=
+                      (ARRAY_SIZE(list) + ARRAY_SIZE(counts->wait_us)) * sizeof(uint64_t));
     for (size_t i = 0; i < ARRAY_SIZE(list); i++) {
         recorder_add_counter(tail, list[i].name, qatomic_read(list[i].value));
     }

@@ -79,6 +79,7 @@ bool page_is_of(const SpherePage *page, unsigned index);
 size_t page_join(SpherePage *page);
 
 #define LINE_BIT(index) (UINT32_C(1) << (index))
+G_STATIC_ASSERT(SPHERE_MAX_PROCESSORS <= 32);
 #define ALL_LINES UINT64_MAX
 
 #define FOREACH_LINE(i, mask) \

@@ -46,7 +46,9 @@
 #include "protocol/chaos.h"
 #include "recording/position.h"
 
+/* The most vCPUs that can be recorded; the format of recordings allows more. */
 #define SPHERE_MAX_VCPUS 16
+G_STATIC_ASSERT(SPHERE_MAX_VCPUS <= RECORDER_MAX_VCPUS);
 #define SPHERE_MAX_PROCESSORS (SPHERE_MAX_VCPUS + 1)
 
 #define SPHERE_LINE_SHIFT 6

@@ -90,8 +90,9 @@ bool log_event_is_step(LogEventKind kind)
 const char *log_substream_name(LogSubstream substream)
 {
     static const char *const names[LOG_SUBSTREAMS] = {
-        [LOG_ORDER] = "order",
-        [LOG_DATA] = "data",
+#define X(log, name) [LOG_##log] = name,
+        LOG_SUBSTREAM_LIST(X)
+#undef X
     };
 
     g_assert(substream < LOG_SUBSTREAMS);
@@ -101,10 +102,9 @@ const char *log_substream_name(LogSubstream substream)
 const char *log_account_name(LogAccount account)
 {
     static const char *const names[LOG_ACCOUNTS] = {
-        [LOG_ACCOUNT_RACE] = "race",
-        [LOG_ACCOUNT_INPUT] = "input",
-        [LOG_ACCOUNT_DMA] = "dma",
-        [LOG_ACCOUNT_CHECK] = "check",
+#define X(account, name) [LOG_ACCOUNT_##account] = name,
+        LOG_ACCOUNT_LIST(X)
+#undef X
     };
 
     g_assert(account < LOG_ACCOUNTS);

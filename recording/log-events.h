@@ -65,17 +65,29 @@ typedef enum LogEventKind {
     LOG_EVENT_KINDS
 } LogEventKind;
 
+/* X(log, name): the logs of a stream, which are separate files. */
+#define LOG_SUBSTREAM_LIST(X) \
+    X(ORDER, "order") \
+    X(DATA, "data")
+
 typedef enum LogSubstream {
-    LOG_ORDER,
-    LOG_DATA,
+#define X(log, name) LOG_##log,
+    LOG_SUBSTREAM_LIST(X)
+#undef X
     LOG_SUBSTREAMS
 } LogSubstream;
 
+/* X(account, name): the headings under which `reprise info` counts bytes. */
+#define LOG_ACCOUNT_LIST(X) \
+    X(RACE, "race") \
+    X(INPUT, "input") \
+    X(DMA, "dma") \
+    X(CHECK, "check")
+
 typedef enum LogAccount {
-    LOG_ACCOUNT_RACE,
-    LOG_ACCOUNT_INPUT,
-    LOG_ACCOUNT_DMA,
-    LOG_ACCOUNT_CHECK,
+#define X(account, name) LOG_ACCOUNT_##account,
+    LOG_ACCOUNT_LIST(X)
+#undef X
     LOG_ACCOUNTS
 } LogAccount;
 

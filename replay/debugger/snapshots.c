@@ -11,8 +11,12 @@
 #include "base/page-history.h"
 #include "hw/recorder/machine-state.h"
 #include "recording/position.h"
+#include "recording/ram-image.h"
 #include "replay/debugger/snapshots.h"
 #include "replay/player.h"
+
+/* The pages of machine_state_take_changes() are those of an image. */
+QEMU_BUILD_BUG_ON(PAGE_HISTORY_PAGE != RAM_IMAGE_PAGE);
 
 struct Snapshot {
     uint64_t moment;
