@@ -158,9 +158,10 @@ RecorderInfo *qmp_query_recorder(Error **errp)
     g_autoptr(Point) point = NULL;
     CPUState *cpu;
 
+    /* A guest that has too many vCPUs to be recorded still has a point, up to this limit. */
     if (n_vcpus > RECORDER_MAX_VCPUS) {
-        error_setg(errp, "the guest has %u vCPUs; Reprise records at most %u",
-                   n_vcpus, SPHERE_MAX_VCPUS);
+        error_setg(errp, "the guest has %u vCPUs; positions of at most %u can be shown, and %u can "
+                   "be recorded", n_vcpus, RECORDER_MAX_VCPUS, SPHERE_MAX_VCPUS);
         return NULL;
     }
     point = point_new(n_vcpus);

@@ -184,7 +184,12 @@ static bool open_recording(const char *directory, const PlayerOptions *options, 
         return false;
     }
     n = player.manifest->n_vcpus;
-    if (n > SPHERE_MAX_VCPUS || n != MACHINE(qdev_get_machine())->smp.cpus) {
+    if (n > SPHERE_MAX_VCPUS) {
+        error_setg(errp, "the recording has %u vCPUs; Reprise replays at most %u", n,
+                   SPHERE_MAX_VCPUS);
+        return false;
+    }
+    if (n != MACHINE(qdev_get_machine())->smp.cpus) {
         error_setg(errp, "the recording has %u vCPUs, and this machine %u", n,
                    MACHINE(qdev_get_machine())->smp.cpus);
         return false;
