@@ -37,13 +37,19 @@
 
 static struct {
     QemuMutex lock;             /* held by the writer, from begin to end */
-    bool begun;
     CPUState *paused;           /* vCPU whose thread makes the write (SAFE), or NULL */
     LogStream *log;
     Processor *processor;
     uint64_t steps;
     uint64_t arcs;
 } dma;
+
+/*
+ * This thread is between begin and end, and holds dma.lock.  Each thread has its own: a write that
+ * did not begin must not take the begin of another thread, and its lock, for its own.  No coroutine
+ * yields between begin and end.
+ */
+static __thread bool begun;
 
 static bool is_main_memory(MemoryRegion *mr)
 {
@@ -98,7 +104,7 @@ hwaddr recorder_dma_begin_slow(MemoryRegion *mr, hwaddr offset, hwaddr size)
     CPUState *paused = recorder_wait_begin();
 
     qemu_mutex_lock(&dma.lock);
-    dma.begun = true;
+    begun = true;
     dma.paused = paused;
     log_stream_resume(dma.log);
     sphere_run(dma.processor);
@@ -135,12 +141,13 @@ static void log_write(MemoryRegion *mr, hwaddr offset, hwaddr size)
 
 void recorder_dma_end_slow(MemoryRegion *mr, hwaddr offset, hwaddr size)
 {
-    CPUState *paused = dma.paused;
+    CPUState *paused;
 
-    if (!dma.begun) {
+    if (!begun) {
         recorder_fail("guest memory was written behind the recorder's back");
         return;
     }
+    paused = dma.paused;
     log_write(mr, offset, size);
     if (!sphere_is_settled(dma.processor, dma.steps)) {
         log_event(dma.log, LOG_EVENT_STEP, dma.steps++);
@@ -148,7 +155,7 @@ void recorder_dma_end_slow(MemoryRegion *mr, hwaddr offset, hwaddr size)
     log_stream_boundary(dma.log);
     log_stream_rest(dma.log, 0);
     sphere_safe(dma.processor, dma.steps);
-    dma.begun = false;
+    begun = false;
     qemu_mutex_unlock(&dma.lock);
     recorder_wait_end(paused);
 }
