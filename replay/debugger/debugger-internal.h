@@ -71,6 +71,7 @@ typedef struct Debugger {
     QemuSemaphore event;        /* posted then, for wait_for_leg() */
     QEMUBH *bh;                 /* scheduled then, for the main loop */
     const char *history;        /* as debugger_end_met() */
+    Error *failure;             /* why a move could not restart the replay; NULL: it could */
 } Debugger;
 
 /* There is one machine, so there is one debugger. */

@@ -137,6 +137,8 @@ static bool go_and_wait(uint64_t moment, bool on_foot, Error **errp)
     debugger.plan = (Plan) {
         .going = TO, .target = moment, .reason = STOP_THERE, .on_foot = on_foot,
     };
+    error_free(debugger.failure);
+    debugger.failure = NULL;
     debugger.waits = true;
     vm_start();
     while (debugger_busy()) {
@@ -145,7 +147,11 @@ static bool go_and_wait(uint64_t moment, bool on_foot, Error **errp)
     }
     debugger.waits = false;
     if (debugger.now != moment) {
-        error_setg(errp, "the replay differs from the recording");
+        if (debugger.failure) {
+            error_propagate(errp, g_steal_pointer(&debugger.failure));
+        } else {
+            error_setg(errp, "the replay differs from the recording");
+        }
         return false;
     }
     return true;
@@ -203,6 +209,8 @@ static void close_debugger(void)
     }
     player_forget_console();
     snapshots_end();
+    error_free(debugger.failure);
+    debugger.failure = NULL;
     g_clear_pointer(&debugger.order, total_order_free);
     g_clear_pointer(&debugger.manifest, manifest_free);
     g_clear_pointer(&debugger.directory, g_free);

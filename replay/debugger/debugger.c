@@ -138,18 +138,37 @@ bool debugger_begin_at(unsigned checkpoint, Error **errp)
     return true;
 }
 
-/*
- * Restart the replay at the last checkpoint that is not after @moment.  There is no other way to
- * get there, so a failure is only reported.
- */
-static void begin_before(uint64_t moment)
+/* Keep @failure, and report it.  Takes @failure over. */
+static void report_failure(Error *failure)
 {
+    error_free(debugger.failure);
+    debugger.failure = failure;
+    error_report("%s", error_get_pretty(failure));
+}
+
+/*
+ * Restart the replay at the last checkpoint that is not after @moment.  If that fails, set
+ * debugger.failure and return false.  Then the debugger is where it was, or, if its replay had to
+ * be left already, at the checkpoint where that replay began.
+ */
+static bool begin_before(uint64_t moment)
+{
+    unsigned former = debugger.checkpoint;
+    unsigned checkpoint = total_order_checkpoint(debugger.directory, debugger.manifest, moment);
     Error *failure = NULL;
 
-    if (!debugger_begin_at(total_order_checkpoint(debugger.directory, debugger.manifest, moment),
-                           &failure)) {
-        error_report_err(failure);
+    if (debugger_begin_at(checkpoint, &failure)) {
+        return true;
     }
+    error_prepend(&failure, "cannot go back to moment %" PRIu64 ": ", moment);
+    report_failure(failure);
+    failure = NULL;
+    if (!recorder_replaying() && !debugger_begin_at(former, &failure)) {
+        /* The machine has the memory of no moment, so there is nothing left to debug. */
+        error_reportf_err(failure, "cannot return to checkpoint %u either: ", former);
+        exit(EXIT_FAILURE);
+    }
+    return false;
 }
 
 /*
@@ -158,10 +177,9 @@ static void begin_before(uint64_t moment)
  */
 static const Snapshot *snapshot_for(uint64_t moment)
 {
-    if (!snapshots_at(moment)) {
-        begin_before(moment);
-    }
-    return snapshots_at(moment);
+    const Snapshot *snapshot = snapshots_at(moment);
+
+    return snapshot || !begin_before(moment) ? snapshot : snapshots_at(moment);
 }
 
 /* --- hits -------------------------------------------------------------------------- */
@@ -233,6 +251,17 @@ static void note_hits(HitsKept which)
 
 /* --- the next leg ------------------------------------------------------------------- */
 
+/* End the move here, since the replay cannot be restarted where the move leads. */
+static void stay_here(void)
+{
+    Plan *plan = &debugger.plan;
+
+    plan->going = TO;
+    plan->target = debugger.now;
+    plan->reason = STOP_THERE;
+    hits_keep(HITS_NONE, debugger.manifest->n_vcpus);
+}
+
 /*
  * Continue the move as TO @moment.  Jump to a snapshot if @moment lies before now, or if a snapshot
  * between now and @moment saves replay, unless all steps are to be replayed.
@@ -242,6 +271,10 @@ static void go_to(uint64_t moment)
     Plan *plan = &debugger.plan;
     const Snapshot *snapshot = snapshot_for(moment);
 
+    if (!snapshot) {
+        stay_here();
+        return;
+    }
     plan->going = TO;
     plan->target = moment;
     hits_keep(HITS_NONE, debugger.manifest->n_vcpus);
@@ -265,11 +298,20 @@ static uint64_t next_stop(uint64_t target)
     return debugger.now + MIN(left - rest, LONG_LEG);
 }
 
-/* BACKWARD: go to the last snapshot before @high, and note hits from there to @high. */
+/*
+ * BACKWARD: go to the last snapshot before @high, and note hits from there to @high.  If there is no
+ * way to get there, end the move here.
+ */
 static void scan_before(uint64_t high)
 {
+    const Snapshot *snapshot = snapshot_for(high - 1);
+
+    if (!snapshot) {
+        stay_here();
+        return;
+    }
     debugger.plan.high = high;
-    go_to_snapshot(snapshot_for(high - 1));
+    go_to_snapshot(snapshot);
     note_hits(HITS_LAST);
 }
 
@@ -309,6 +351,9 @@ static bool next_leg(void)
             }
             be_safe_at(low);
             scan_before(low);
+            if (plan->going != BACKWARD) {
+                return next_leg();
+            }
         }
         keep_snapshot(SNAPSHOT_DISTANCE);
         begin_leg(MIN(debugger.now + LONG_LEG / 4, plan->high));
@@ -573,15 +618,18 @@ static void stop(void)
 static void give_up(void)
 {
     uint64_t safe = debugger.plan.safe;
+    const Snapshot *snapshot = snapshots_at(safe);
 
     end_way();
-    if (snapshot_moment(snapshots_at(safe)) != safe &&
+    if ((!snapshot || snapshot_moment(snapshot) != safe) &&
         total_order_checkpoint(debugger.directory, debugger.manifest, safe) !=
         debugger.checkpoint) {
-        /* @safe was a first snapshot.  A restart at an earlier checkpoint has dropped it. */
+        /* @safe was a first snapshot.  A restart at another checkpoint has dropped it. */
         begin_before(safe);
+        snapshot = snapshots_at(safe);
     }
-    go_to_snapshot(snapshots_at(safe));
+    /* If begin_before() has failed, the last snapshot before now is as good as it gets. */
+    go_to_snapshot(snapshot ?: snapshots_at(debugger.now));
 }
 
 static void tell_divergence(const char *divergence)
