@@ -262,6 +262,9 @@ bool debugger_open(const char *directory, const char *at, uint64_t snapshot_byte
         return false;
     }
     debugger.directory = g_strdup(directory);
+    debugger.shown.cpu = NULL;
+    debugger.shown.moment = UINT64_MAX;         /* no hit was shown: the first moment may be one */
+    debugger.looked_at = debugger.alone = NULL;
     debugger.snapshot_bytes = snapshot_bytes;
     if (!find_bounds(errp) || !parse_moment(at, &moment, errp) ||
         !debugger_begin_at(total_order_checkpoint(directory, debugger.manifest, moment), errp) ||
