@@ -7,6 +7,7 @@ a copy of the checkout: a mirror that cannot be reached, another user, another
 """
 
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -161,11 +162,12 @@ def a_patch_that_does_not_apply():
     with Checkout() as checkout:
         # A source with everything that the first patch wants, but otherwise.
         checkout.write("qemu/VERSION", "10.0.99\n")
-        checkout.write("qemu/pythondeps.toml", "# nothing of what is expected\n")
+        first = open(os.path.join(TOP, "qemu-patches/series")).readline().strip()
+        file = re.search(r"^--- a/(.*)", open(os.path.join(TOP, "qemu-patches", first)).read(), re.M)[1]
+        checkout.write(f"qemu/{file}", "# nothing of what is expected\n")
         for _ in range(2):
             line = checkout.refused(f"--qemu-source={checkout.holder.name}/qemu")
-            first = open(os.path.join(TOP, "qemu-patches/series")).readline().strip()
-            check(first in line and "pythondeps.toml" in line and "10.0.99" in line, line)
+            check(first in line and file in line and "10.0.99" in line, line)
         tree = checkout.path("build/src/qemu")
         check(run("git", "-C", tree, "status", "--porcelain").stdout == "", "the tree is not clean")
 

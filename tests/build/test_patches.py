@@ -15,10 +15,15 @@ SERIES = open(os.path.join(PATCHES, "series")).read().split()
 TREE = os.path.join(BUILD, "src/qemu")
 # A patch is an include and a call; the work is in our files.
 MOST_CHANGED_LINES = 60
+LONGEST_SUBJECT = 50    # after "subsystem: "
 
 
 def text_of(patch):
     return open(os.path.join(PATCHES, patch)).read()
+
+
+def field(patch, name):
+    return re.search(rf"\n{name}: (.*)", text_of(patch).split("\ndiff --git")[0])[1]
 
 
 def added_lines(text):
@@ -33,15 +38,41 @@ def series_and_folder_agree():
     check(SERIES == sorted(SERIES), "the numbers are out of order")
 
 
+@test
+def series_has_one_author():
+    authors = {field(patch, "From") for patch in SERIES}
+    check(len(authors) == 1, f"{authors}: scripts/patches sets one in the tree")
+
+
+@test
+def series_is_sorted_by_purpose():
+    page = open(os.path.join(TOP, "docs/patches.md")).read()
+    rows = re.search(r"\| group \| begins with \|\n\|-+\|-+\|\n((?:\|.*\n)+)", page)[1]
+    firsts = re.findall(r"`(.*)` \|$", rows, re.M)
+    check(len(firsts) == rows.count("\n"), f"docs/patches.md: {rows}")
+    subjects = [field(patch, "Subject") for patch in SERIES]
+    lacking = [first for first in firsts if first not in subjects]
+    check(not lacking, f"docs/patches.md names {lacking}, which the series lacks")
+    places = [subjects.index(first) for first in firsts]
+    check(places == sorted(places) and places[0] == 0, f"docs/patches.md has another order: {firsts}")
+    for place, patch in enumerate(SERIES):
+        ours = field(patch, "Upstream-Status").startswith("Inappropriate")
+        check(ours == (place >= places[1]), f"{patch} is in the wrong group: what QEMU could use is first")
+
+
 @test_each(SERIES)
 def patch_explains_itself(patch):
     head = text_of(patch).split("\ndiff --git")[0]
-    for field in ("Subject: ", "Why: ", "Upstream-Status: ", "Rebase: "):
-        check(f"\n{field}" in head, f"{patch} has no '{field.strip()}' (docs/patches.md)")
+    for name in ("Subject: ", "Why: ", "Upstream-Status: ", "Rebase: "):
+        check(f"\n{name}" in head, f"{patch} has no '{name.strip()}' (docs/patches.md)")
     status = re.search(r"\nUpstream-Status: (\S+)", head).group(1)
     check(status in ("Inappropriate", "Pending", "Submitted", "Backport", "Accepted"),
           f"{patch}: unknown Upstream-Status {status}")
     check(re.search(r"\nSubject: [\w/.,-]+: [a-z]", head), f"{patch}: subject is not 'subsystem: what'")
+    subject = field(patch, "Subject")
+    check(len(subject.partition(": ")[2]) <= LONGEST_SUBJECT, f"{patch}: a long subject")
+    whole = re.sub(r"[^\w.]+", "-", subject).strip("-.")
+    check(re.fullmatch(rf"\d+-{re.escape(whole)}\.patch", patch), f"{patch} lacks a part of '{subject}'")
 
 
 @test_each(SERIES)
