@@ -18,7 +18,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Usual values; tests/model sets its own. */
+/* Usual values; tests/protocol/model sets its own. */
 #ifndef LEASE_MOVES
 #define LEASE_MOVES 800
 #define LEASE_US 1500

@@ -6,7 +6,7 @@
  *
  * Code that keeps a rule asks for SPHERE_RULE(name), which is constant and true here.  Some rules
  * bind the caller of the sphere instead: the recorder and the player in QEMU, and the simulated
- * vCPUs of tests/model.  tests/model/broken-rule.h makes one rule false, to show that the tester
+ * vCPUs of tests/protocol/model.  broken-rule.h there makes one rule false, to show that the tester
  * notices.
  */
 #ifndef PROTOCOL_RULES_H

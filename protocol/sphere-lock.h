@@ -5,8 +5,8 @@
  * The lock spins for a moment, then sleeps: with more vCPUs than host cores its holder may be
  * preempted, and a spinning waiter could keep the holder from its core.
  *
- * This header is also the seam for the tester: tests/model/fiber-lock.h replaces it, so that a seed
- * decides which fiber goes on at each lock and wait.
+ * This header is also the seam for the tester: tests/protocol/model/fiber-lock.h replaces it, so
+ * that a seed decides which fiber goes on at each lock and wait.
  */
 #ifndef PROTOCOL_SPHERE_LOCK_H
 #define PROTOCOL_SPHERE_LOCK_H

@@ -371,7 +371,8 @@ static bool serve_on_page(Processor *p, SpherePage *page, const Processor *serve
 /*
  * Serve @p's request at a holder's safepoint; @server is that holder if RUNNING, else NULL.  On a
  * grant the next waiter for the page reserves before any newcomer; otherwise two processors that
- * take turns could starve a third (tests/model/ownership.pml).  Return the processors to wake.
+ * take turns could starve a third (tests/protocol/model/ownership.pml).  Return the processors to
+ * wake.
  */
 static uint32_t serve(Processor *p, const Processor *server)
 {

@@ -2,7 +2,7 @@
 """Damages to recordings: one bit flipped, or one file truncated, anywhere.
 
 Each must be noticed by `reprise verify`, and refused by `reprise replay`; a repair must give
-something sound or say why it cannot.  For tests/monitor and the soak.
+something sound or say why it cannot.  For tests/recording and the soak.
 """
 
 import os

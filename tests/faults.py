@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A disk that fails when a test says so: tests/unit/failing-io.c, which programs preload."""
+"""A disk that fails when a test says so: tests/tools/failing-io.c, which programs preload."""
 
 import contextlib
 import os
@@ -13,7 +13,7 @@ RULE = os.path.join(recording.TOP, "rule")
 def failing_env():
     """The environment of a program that is to fail."""
     return {**os.environ, "FAILING_IO": RULE,
-            "LD_PRELOAD": os.path.join(BUILD, "core/tests/unit/failing-io.so")}
+            "LD_PRELOAD": os.path.join(BUILD, "core/tests/tools/failing-io.so")}
 
 
 def let_fail(what, count, pattern):

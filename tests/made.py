@@ -7,7 +7,7 @@ import tempfile
 
 from harness import BUILD, run
 
-MAKE = os.path.join(BUILD, "core/tests/unit/make-recording")
+MAKE = os.path.join(BUILD, "core/tests/tools/make-recording")
 FILES = ("manifest", "vcpu-0.order", "vcpu-0.data", "vcpu-1.order", "vcpu-1.data", "dma.order",
          "checkpoint-0/cpus", "checkpoint-0/devices", "checkpoint-0/sums", "checkpoint-0/ram")
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """images/symbols: what it shows, what it refuses, that it gives up in time.
 
-That its symbols are right is tested with a guest: tests/guest/test_gdb.py.
+That its symbols are right is tested with a guest: tests/debugger/test_gdb.py.
 """
 
 import json

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The random tester of tests/model, as cases of the soak.
+"""The random tester of tests/protocol/model, as cases of the soak.
 
     model-01 ... 20             50,000 seeds each, a million in all: a seed decides who goes on
     model-threads-01 ... 04     20,000 seeds each, with real threads
@@ -24,7 +24,8 @@ PATIENCE_S = 7200
 
 
 def part(tester, first, seeds):
-    command = [f"{BUILD}/core/tests/model/{tester}", "--first", str(first), "--seeds", str(seeds)]
+    command = [f"{BUILD}/core/tests/protocol/model/{tester}", "--first", str(first),
+               "--seeds", str(seeds)]
 
     def function(_):
         if not os.path.exists(command[0]):

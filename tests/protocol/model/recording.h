@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * A recording of the small guest: for each processor, its steps, and the events that must happen
+ * before each step.  Replay gets no more than that.  What steps saw is only for checks.
+ */
+#ifndef TESTS_RECORDING_H
+#define TESTS_RECORDING_H
+
+#include "tests/protocol/model/guest.h"
+
+#define MAX_PROCESSORS (MAX_VCPUS + 1)
+#define MAX_CUTS 2
+
+typedef enum EventKind {
+    EVENT_WAIT,
+    EVENT_DROP_WORD,
+    EVENT_DROP_ALL,
+    EVENT_DROP_CODE,
+} EventKind;
+
+typedef struct Event {
+    EventKind kind;
+    Position at;                /* the event comes before this step */
+    unsigned from;              /* of a wait: the processor that is waited for */
+    uint64_t value;             /* its position, or the offset of the word to drop */
+} Event;
+
+typedef struct Step {
+    bool nop;
+    bool ends_nothing;          /* the position does not advance, which breaks a rule */
+    uint64_t state;             /* of the vCPU, after the step */
+    uint32_t dma_offset;
+    unsigned dma_size;
+    unsigned first_seen, n_seen;
+} Step;
+
+/* A vCPU got a write bit: from @step on, it may change these words without a request. */
+typedef struct WriteBit {
+    unsigned step;
+    uint32_t word;              /* the first word of the line */
+    uint32_t version[GUEST_LINE_WORDS];
+} WriteBit;
+
+typedef struct Stream {
+    GArray *events;             /* Event */
+    GArray *steps;              /* Step */
+    GArray *seen;               /* Seen */
+    GArray *write_bits;         /* WriteBit */
+    bool waited_twice;          /* for one access: the first grant was lost again */
+    bool torn;                  /* a step was abandoned between two stores */
+} Stream;
+
+/* The position of a stream at a cut. */
+typedef struct Place {
+    unsigned event, step, insn;
+    Position position;
+    uint64_t state;
+} Place;
+
+/* A checkpoint, at which all streams are between two steps. */
+typedef struct Cut {
+    Memory memory;
+    Place place[MAX_PROCESSORS];
+} Cut;
+
+typedef struct Recording {
+    unsigned n_vcpus, n_insns;
+    Insn *insns[MAX_VCPUS];
+    Memory before, after;
+    Stream stream[MAX_PROCESSORS];
+    unsigned n_cuts;
+    Cut cut[MAX_CUTS];
+    SphereCounts counts;        /* sums over all processors */
+} Recording;
+
+/*
+ * Make the recording of a seed, to be freed by the caller; NULL if there is no progress: then the
+ * sphere's state was printed, and the process must end.
+ */
+Recording *recording_make(uint64_t seed);
+void recording_free(Recording *recording);
+void recording_print(const Recording *recording);
+
+/*
+ * Check that the log orders every pair of conflicting accesses.  Return NULL, or a pair that is not
+ * ordered, in words, to be freed by the caller.
+ */
+char *recording_check_order(const Recording *recording);
+/*
+ * Replay in a random order that the log allows, from the start or from a cut.  Return NULL, or the
+ * first difference, in words, to be freed by the caller.
+ */
+char *recording_replay(const Recording *recording, const Cut *from, uint64_t seed);
+
+#endif

@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The protocol by which lines pass between processors: its random tester, and its models.
+
+Each rule of the protocol is also broken once, and that must be noticed: a test that
+cannot fail tells nothing.
+"""
+
+import functools
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../.."))
+from harness import BUILD, check, main, run, skip, test, test_each
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+TESTERS = f"{BUILD}/core/tests/protocol/model"
+TESTER = f"{TESTERS}/sphere-tester"
+# Under ThreadSanitizer a process needs its usual addresses.
+TSAN = {**os.environ, "TSAN_OPTIONS": "halt_on_error=1 second_deadlock_stack=1"}
+
+
+def seeds_of(output):
+    return int(re.search(r"^(\d+) seeds", output, re.M).group(1))
+
+
+@test
+def logs_of_random_guests_order_all_they_do():
+    done = run(TESTER, "--seeds", "30000", "--seconds", "15").stdout
+    check(seeds_of(done) >= 300, f"too few seeds to tell anything: {done}")
+    check(re.search(r" [1-9]\d* leases, [1-9]\d* ended early, [1-9]\d* gave way$", done, re.M),
+          done)
+
+
+def rules():
+    if not os.path.exists(TESTER):
+        return []
+    listed = subprocess.run([TESTER, "--rules"], stdout=subprocess.PIPE, encoding="utf-8").stdout
+    return [line.split("\t")[0] for line in listed.splitlines()]
+
+
+@test_each(rules())
+def the_tester_notices_a_broken_rule(rule):
+    run(TESTER, "--break", rule, "--seeds", "40000", "--seconds", "100")
+
+
+@test
+def real_threads():
+    done = run(f"{TESTERS}/sphere-tester-threads", "--seeds", "4000", "--seconds", "10").stdout
+    check(seeds_of(done) >= 50, f"too few seeds to tell anything: {done}")
+
+
+@test
+def real_threads_under_thread_sanitizer():
+    tester = f"{TESTERS}/sphere-tester-tsan"
+    if not os.path.exists(tester):
+        skip("the compiler has no ThreadSanitizer")
+    done = run(tester, "--seeds", "400", "--seconds", "30", env=TSAN)
+    check(seeds_of(done.stdout) >= 20, f"too few seeds to tell anything: {done.stdout}")
+
+
+# --- models -------------------------------------------------------------------
+
+# name: (file, -D, for a liveness property)
+MODELS = {
+    "two-vcpus": ("ownership.pml", ["CLOCKS", "N=2", "INSNS=2", "BIG_LOCK"], False),
+    "given-back": ("ownership.pml", ["CLOCKS", "N=2", "INSNS=2", "GIVE_BACK"], False),
+    "given-back-of-three": ("ownership.pml", ["CLOCKS", "N=3", "LINES=1", "GIVE_BACK"], False),
+    "three-vcpus": ("ownership.pml", ["CLOCKS", "N=3", "INSNS=1"], False),
+    "user-mode": ("ownership.pml", ["CLOCKS", "N=2", "INSNS=2", "USER"], False),
+    "dma": ("ownership.pml", ["CLOCKS", "DMA", "N=3", "INSNS=1", "FEW_TRIES=1"], False),
+    "every-request-is-granted": ("ownership.pml", ["N=3", "LINES=1"], True),
+    "translations": ("copies.pml", ["CLOCKS", "USERS=1", "WRITERS=1"], False),
+    "own-translations": ("copies.pml", ["CLOCKS", "USERS=1", "STEPS=4", "STORES=1"], False),
+    "shared-translations": ("copies.pml", ["CLOCKS", "N=3", "USERS=2", "WRITERS=2", "STORES=1"],
+                            False),
+    "put-aside": ("copies.pml", ["CLOCKS", "USERS=1", "WRITERS=1", "ASIDE"], False),
+    "own-put-aside": ("copies.pml", ["CLOCKS", "USERS=1", "STEPS=4", "STORES=1", "ASIDE"], False),
+    "translations-given-back": ("copies.pml",
+                                ["CLOCKS", "USERS=1", "WRITERS=1", "GIVE_BACK"], False),
+    "own-translations-given-back": (
+        "copies.pml", ["CLOCKS", "USERS=1", "STEPS=4", "STORES=1", "GIVE_BACK"], False),
+    "code-given-back": ("copies.pml", ["CLOCKS", "USERS=1", "WRITERS=1", "CODE", "GIVE_BACK"],
+                        False),
+    "code": ("copies.pml", ["CLOCKS", "USERS=1", "WRITERS=1", "CODE"], False),
+    "every-store-is-made": ("copies.pml", ["USERS=1", "WRITERS=1"], True),
+    "every-store-is-made-though-given-back": (
+        "copies.pml", ["USERS=1", "WRITERS=1", "GIVE_BACK"], True),
+}
+
+# What is broken: a model that must show it.
+BROKEN = {
+    "NOP": "three-vcpus",
+    "TAKE_ARC": "two-vcpus",
+    "WRITER_ARC": "three-vcpus",
+    "TAKE_RUNNING": "two-vcpus",
+    "SERVE": "two-vcpus",
+    "WANT_FIRST": "two-vcpus",
+    "EXCLUSIVE": "three-vcpus",
+    "READER_STAYS": "given-back",
+    "WAITER_KEEPS": "three-vcpus",
+    "USER_ARC": "user-mode",
+    "OPEN": "user-mode",
+    "LEAVE_USER": "user-mode",
+    "NEXT_RESERVES": "every-request-is-granted",
+    "DROP": "translations",
+    "DROP_ARC": "translations",
+    "TAKE_DROPS": "translations",
+    "LEFT": "translations",
+    "LEFT_UNSEEN": "translations",
+    "WRITE_BITS": "translations",
+    "IN_HAND_ENDS": "translations",
+    "PROTECT": "own-translations",
+    "TAKE_BACK": "put-aside",
+    "GIVEN_AWAY": "translations-given-back",
+    "RESERVE": "shared-translations",
+    "IN_HAND": "every-store-is-made",
+    "IN_HAND_PASSES": "every-store-is-made",
+}
+FOLDER = tempfile.TemporaryDirectory()
+
+
+def number_of(rule):
+    with open(f"{HERE}/sphere.pml", encoding="utf-8") as file:
+        return re.search(rf"^#define RULE_{rule} (\d+)", file.read(), re.M).group(1)
+
+
+@functools.lru_cache(None)
+def verifier(name):
+    """A folder with a compiled model: that takes longer than most runs."""
+    if not shutil.which("spin"):
+        skip("spin is not installed")
+    model, defines, live = MODELS[name]
+    folder = f"{FOLDER.name}/{name}"
+    os.mkdir(folder)
+    run("spin", "-a", *(f"-D{d}" for d in defines), f"{HERE}/{model}", cwd=folder)
+    run("cc", "-O1", "-w", "-DCOLLAPSE", "-DMEMLIM=2000", "-DVECTORSZ=2048",
+        "-DNFAIR=4" if live else "-DSAFETY", "-o", "pan", "pan.c", cwd=folder)
+    return folder
+
+
+def verify(name, broken=None):
+    """What spin found wrong with a model, and how many states it saw."""
+    found = run("./pan", "-m200000", *(["-a", "-f"] if MODELS[name][2] else []),
+                cwd=verifier(name), env={**os.environ, "BROKEN": number_of(broken) if broken else ""},
+                timeout=300).stdout
+    check("Search not completed" not in found or "errors: 1" in found, found)
+    errors = int(re.search(r"errors: (\d+)", found).group(1))
+    return errors, int(re.search(r"(\d+) states, stored", found).group(1)), found
+
+
+@test_each(MODELS)
+def a_model_holds(name):
+    errors, states, found = verify(name)
+    check(errors == 0, found)
+    check(states > 1000, f"only {states} states: what was checked?")
+
+
+@test_each(BROKEN)
+def spin_notices_a_broken_rule(rule):
+    errors, _, found = verify(BROKEN[rule], rule)
+    check(errors > 0, f"nothing is wrong without {rule}?\n{found}")
+
+
+main()

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Copies of memory that vCPUs keep, translations and blocks of code, at rare moments.
+
+Each is a way in which a recording or its replay once went wrong; bare/copies.c says how.
+"""
+
+import os
+import sys
+
+sys.path[:0] = (os.path.join(os.path.dirname(__file__), ".."),
+                os.path.join(os.path.dirname(__file__), "../guest"))
+import bare_guest
+import recording
+from harness import BIN, check, info, test, test_each
+from recording import place, record, replay
+
+# What each mode of the guest says, in this order.
+SAID = {
+    "FORGOTTEN": ["table", "low-pages"],
+    "SEVERAL": ["one-line", "whole-line", "two-lines", "two-pages", "tables", "more-tables",
+                "remote-code"],
+    "OUTSIDE": ["outside"],
+    "BRANCHES": ["branches", "odd-jumps"],
+    "SUSPENDED": ["suspended"],
+}
+CACHES = ("x-tlb-bits=6", "x-tlb-bits=12")
+
+
+def record_mode(mode, cpu, smp, *options):
+    """A recording of the guest, and its console output, in which nothing is bad."""
+    directory = place(f"copies-{mode}")
+    output, _ = record(directory, *options,
+                       *bare_guest.command(BIN, cpu, smp, bare_guest.build(mode, "copies.c")))
+    bare_guest.check_console(output.decode(), SAID[mode] + ["two" if smp > 1 else "one"])
+    return directory, output
+
+
+def check_replay(directory, output, *options):
+    replayed, said = replay(directory, *options)
+    check("replayed identically" in said, said)
+    check(output.endswith(replayed) and replayed,
+          f"recorded:\n{output}\nreplayed {options}:\n{replayed}")
+
+
+def check_replays(directory, output, *more):
+    """With other caches, so that other copies are made at other times."""
+    for cache in (*CACHES, *more):
+        check_replay(directory, output, "--", "-accel", f"tcg,thread=multi,{cache}")
+
+
+@test
+def what_a_replay_from_a_checkpoint_has_not_walked_is_dropped_there_too():
+    directory, output = record_mode("FORGOTTEN", "cortex-a72", 2, "--checkpoint-interval", "0.1")
+    checkpoints = len(info(directory)["checkpoints"])
+    check(checkpoints > 4, f"only {checkpoints} checkpoints: none when it mattered")
+    for number in range(checkpoints):
+        check_replay(directory, output, "--from", str(number))
+
+
+@test_each(["cortex-a72", "cortex-a76", "cortex-a72 slow-path"])
+def several_stores_of_an_instruction_are_one_step(how):
+    cpu, *slow = how.split()
+    check_replays(*record_mode("SEVERAL", cpu, 2, *(f"--{word}" for word in slow)))
+
+
+@test_each([1, 2])
+def a_walk_that_leads_outside_of_memory_faults_and_replays(smp):
+    check_replays(*record_mode("OUTSIDE", "cortex-a72", smp), "one-insn-per-tb=on")
+
+
+@test_each([1, 2])
+def a_vcpu_that_firmware_suspends_replays(smp):
+    check_replays(*record_mode("SUSPENDED", "cortex-a72", smp), "one-insn-per-tb=on")
+
+
+@test_each(["max 1", "neoverse-n2,sve=off 2"])
+def bad_jumps_replay(how):
+    """Branch target exceptions, odd addresses."""
+    cpu, smp = how.split()
+    check_replays(*record_mode("BRANCHES", cpu, int(smp)), "one-insn-per-tb=on")
+
+
+recording.main()
