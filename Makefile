@@ -48,11 +48,11 @@ cross: all images
 # What recording and replaying cost; best on a host that does nothing else.
 # WHAT='one smp2 smp4': some only.
 bench: all images
-	$(PYTHON) tests/bench/run $(WHAT)
+	PYTHON=$(PYTHON) tests/bench/run $(WHAT)
 
 # Hours; Ctrl-C stops it, the next one goes on.  CASES='smp-racey-* stress': some only.
 soak: all images
-	$(PYTHON) tests/soak/run $(foreach case,$(CASES),'$(case)')
+	PYTHON=$(PYTHON) tests/soak/run $(foreach case,$(CASES),'$(case)')
 
 # The patches to QEMU (docs/patches.md).
 patches-edit patches-refresh: patches-%: build/config.mk

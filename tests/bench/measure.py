@@ -19,7 +19,9 @@ import shutil
 import subprocess
 import time
 
-from harness import BIN, BUILD, TOP, Qmp, emulator_of, info, stop_tool
+from tests.lib.checkout import BUILD, TOP
+from tests.lib.qmp import Qmp
+from tests.lib.tool import BIN, emulator_of, info, stop_tool
 
 PLACE = os.path.join(BUILD, "bench")
 PATIENCE_S = 300                # for one run of one guest

@@ -9,11 +9,11 @@ a copy of the checkout: a mirror that cannot be reached, another user, another
 import os
 import re
 import subprocess
-import sys
 import tempfile
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-from harness import TOP, check, copy_of_checkout, main, need_root, one_line, run, skip, test
+from tests.lib.checkout import TOP, copy_of_checkout
+from tests.lib.process import one_line, run
+from tests.lib.tap import check, main, need_root, skip, test
 
 UNREACHABLE = "http://127.0.0.1:1"
 

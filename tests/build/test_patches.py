@@ -4,11 +4,11 @@
 import os
 import re
 import shutil
-import sys
 import tempfile
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-from harness import BUILD, TOP, check, main, one_line, run, test, test_each
+from tests.lib.checkout import BUILD, TOP
+from tests.lib.process import one_line, run
+from tests.lib.tap import check, main, test, test_each
 
 PATCHES = os.path.join(TOP, "qemu-patches")
 SERIES = open(os.path.join(PATCHES, "series")).read().split()

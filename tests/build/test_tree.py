@@ -7,10 +7,11 @@ import platform
 import re
 import shlex
 import subprocess
-import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-from harness import ARCHES, BUILD, TOP, check, main, run, sources, test
+from tests.lib.checkout import BUILD, TOP, sources
+from tests.lib.process import run
+from tests.lib.tap import check, main, test
+from tests.lib.tool import ARCHES
 
 CODE = (".c", ".h", ".py", ".json", ".mak", ".build")
 LONGEST = 800
@@ -222,6 +223,16 @@ def links_of_documents_lead_somewhere():
 
 
 @test
+def tests_that_documents_name_exist():
+    seen = 0
+    for name in documents():
+        for path in re.findall(r"(?<![\w/])tests/[\w./-]*\w", read(name)):
+            check(os.path.exists(os.path.join(TOP, path)), f"{name}: there is no {path}")
+            seen += 1
+    check(seen > 50, f"only {seen} paths: how are they written now?")
+
+
+@test
 def prose_of_documents_is_not_wide():
     for name in documents():
         if name.startswith("docs/") or name == "README.md":
@@ -308,6 +319,15 @@ def rules_of_the_protocol_are_in_the_design():
     for page in OVERVIEW, "docs/design/protocol.md":
         lacking = names - set(re.findall(r"`(\w+)`", read(page)))
         check(not lacking, f"{page} does not name {', '.join(sorted(lacking))}")
+
+
+@test
+def tests_find_each_other_as_modules():
+    """Of one package, which starts at the top of the checkout."""
+    for name in sources():
+        if name.startswith("tests/") and name.endswith(".py"):
+            # Spelled so that this file does not have it.
+            check(".".join(("sys", "path")) not in read(name), f"{name} changes the search path")
 
 
 @test

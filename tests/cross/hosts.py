@@ -5,13 +5,12 @@
 """
 
 import os
-import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../guest"))
-import harness
-import recording
-from harness import BIN, BUILD, TOP, check, one_line, skip
+from tests.lib import guest_recording as recording
+from tests.lib.checkout import BUILD, TOP, sources
+from tests.lib.process import one_line, run
+from tests.lib.tap import check, skip
+from tests.lib.tool import BIN
 
 OTHER = os.path.join(BUILD, "cross", "bin")
 BUILT = os.path.join(BUILD, "cross", "built")       # its time: all sources were older
@@ -23,7 +22,7 @@ HOSTS = {"here": BIN, "there": OTHER}
 def need_other():
     if not os.path.exists(BUILT):
         skip("the programs for the other host architecture are not built: run make cross")
-    for name in harness.sources():
+    for name in sources():
         if (name.split("/")[0] in SOURCES and
                 os.path.getmtime(os.path.join(TOP, name)) > os.path.getmtime(BUILT)):
             skip(f"{name} is newer than the programs for the other host architecture: run make cross")
@@ -31,8 +30,8 @@ def need_other():
 
 def reprise(where, *args, patience_s=300):
     """(console, what the tool says) of one command, on this or on the other host."""
-    done = harness.run(os.path.join(HOSTS[where], "reprise"), *args, timeout=patience_s,
-                       env=dict(os.environ, REPRISE_QEMU_DIR=HOSTS[where]))
+    done = run(os.path.join(HOSTS[where], "reprise"), *args, timeout=patience_s,
+               env=dict(os.environ, REPRISE_QEMU_DIR=HOSTS[where]))
     return done.stdout, done.stderr
 
 

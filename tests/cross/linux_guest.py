@@ -5,9 +5,9 @@ On an emulated host a timer interrupt may take as long as Linux's interrupts are
 So it starts with one vCPU, without watching for hangs, and turns the second on for the race.
 """
 
-from hosts import HOSTS, check_replay, need_other, record
-import recording
-from harness import check, test_each
+from tests.cross.hosts import HOSTS, check_replay, need_other, record
+from tests.lib import guest_recording as recording
+from tests.lib.tap import check, test_each
 
 PATIENCE_S = 7200
 RACE = "echo 1 > /sys/devices/system/cpu/cpu1/online && racey -t 2 -n 20000"

@@ -4,10 +4,10 @@
 A bare guest, whose two vCPUs race: seconds, though one of the hosts is emulated.
 """
 
-from hosts import HOSTS, check_replay, need_other, record
-import bare_guest
-import recording
-from harness import test_each
+from tests.cross.hosts import HOSTS, check_replay, need_other, record
+from tests.guest import bare_guest
+from tests.lib import guest_recording as recording
+from tests.lib.tap import test_each
 
 
 @test_each(["here", "there", "there --slow-path"])

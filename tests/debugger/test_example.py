@@ -11,12 +11,12 @@ import re
 import shlex
 import shutil
 import subprocess
-import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-import recording
-from gdb import symbols
-from harness import BIN, BUILD, TOP, after_test, check, skip, stop_tool, test
+from tests.lib import guest_recording as recording
+from tests.lib.checkout import BUILD, TOP
+from tests.lib.gdb import symbols
+from tests.lib.tap import after_test, check, skip, test
+from tests.lib.tool import BIN, stop_tool
 
 DOCUMENT = os.path.join(TOP, "docs/example.md")
 PROGRAM = "tests/guest/logbook.c"

@@ -11,14 +11,13 @@ import json
 import os
 import re
 import subprocess
-import sys
 import time
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-import recording
-from gdb import Gdb, symbols
-from harness import BUILD, check, test
-from recording import console, main, need, stock_command
+from tests.lib import guest_recording as recording
+from tests.lib.checkout import BUILD
+from tests.lib.gdb import Gdb, symbols
+from tests.lib.guest_recording import console, main, need, stock_command
+from tests.lib.tap import check, test
 
 VCPUS = 4
 SOCKET = os.path.join(recording.TOP, "gdb")

@@ -6,16 +6,15 @@ import os
 import re
 import signal
 import socket
-import sys
 import time
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-import debugging
-from gdb import Gdb, symbols
-from harness import Qmp, check, emulator_of, info, one_line, run, test, test_each
-from recording import (REPRISE, TOP, console, end, main, place, record, start, stock_command,
-                       wait_for_console)
-from travel import QMP_SOCKET, TRAVEL_S, Excursions, judge, met_an_end, travel
+from tests.lib.gdb import Gdb, symbols
+from tests.lib.guest_recording import (TOP, console, end, main, place, record, start,
+                                       stock_command, wait_for_console)
+from tests.lib.process import one_line, run
+from tests.lib.tap import check, test, test_each
+from tests.lib.time_travel import QMP_SOCKET, TRAVEL_S, Excursions, judge, met_an_end, travel
+from tests.lib.tool import REPRISE, emulator_of, info
 
 MEM_MIB = 128
 EXCURSIONS = 15

@@ -7,10 +7,9 @@ import re
 import shutil
 import struct
 import subprocess
-import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from harness import BIN, BUILD, TOP
+from tests.lib.checkout import BUILD, TOP
+from tests.lib.tool import BIN
 
 TARGETS = ["manifest", "place", "log", "ram", "sums", "pack", "json"]
 PLACE = os.path.join(BUILD, "fuzz")

@@ -2,12 +2,10 @@
 """A short run of each fuzzer; make soak has the long ones."""
 
 import functools
-import os
-import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-from harness import built_arches, check, main, skip, test_each
-from fuzz import TARGETS, build, clang, fuzz, make_seeds
+from tests.fuzz.fuzz import TARGETS, build, clang, fuzz, make_seeds
+from tests.lib.tap import check, main, skip, test_each
+from tests.lib.tool import built_arches
 
 SECONDS = 8
 LEAST = 200                     # inputs, or it was no test

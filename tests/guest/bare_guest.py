@@ -4,8 +4,10 @@
 import functools
 import os
 
-import recording
-from harness import TOP, check, run
+from tests.lib import guest_recording as recording
+from tests.lib.checkout import TOP
+from tests.lib.process import run
+from tests.lib.tap import check
 
 TESTS = ["flags", "attributes", "bases", "random", "waits", "copies", "vector-code", "own-code",
          "race", "interrupts"]

@@ -5,11 +5,12 @@ import functools
 import glob
 import os
 import re
-import sys
 import time
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-from harness import TOP, built_arches, check, main, run, test_each
+from tests.lib.checkout import TOP
+from tests.lib.process import run
+from tests.lib.tap import check, main, test_each
+from tests.lib.tool import built_arches
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 PROGRAMS = sorted(os.path.basename(f)[:-2] for f in glob.glob(f"{HERE}/*.c") if not f.endswith("/guest.c"))

@@ -7,11 +7,12 @@ this needs no network.
 
 import json
 import os
-import sys
 import tempfile
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-from harness import TOP, built_arches, check, main, one_line, run, test, test_each
+from tests.lib.checkout import TOP
+from tests.lib.process import one_line, run
+from tests.lib.tap import check, main, test, test_each
+from tests.lib.tool import built_arches
 
 BUILD_IMAGE = f"{TOP}/images/build"
 BOOT = f"{TOP}/images/boot"

@@ -8,12 +8,12 @@ import json
 import os
 import shutil
 import socket
-import sys
 import tempfile
 import time
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-from harness import BUILD, TOP, after_test, check, main, one_line, run, skip, test
+from tests.lib.checkout import BUILD, TOP
+from tests.lib.process import one_line, run
+from tests.lib.tap import after_test, check, main, skip, test
 
 SYMBOLS = f"{TOP}/images/symbols"
 WITHIN_S = 2

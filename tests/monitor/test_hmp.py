@@ -1,14 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The recorder's commands in the human monitor."""
 
-import os
 import re
-import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-from harness import Qmp, check, test
-from recording import main, place, replay
-from running import SOCKET, guest, status
+from tests.lib.guest_recording import main, place, replay
+from tests.lib.live_guest import SOCKET, guest, status
+from tests.lib.qmp import Qmp
+from tests.lib.tap import check, test
 
 
 def hmp(qmp, line):

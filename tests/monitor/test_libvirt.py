@@ -9,14 +9,15 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 import time
 import xml.etree.ElementTree as ElementTree
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-from harness import BIN, TOP as SOURCE, check, info, need_root, one_line, run, skip, test
-from recording import REPRISE, TOP, main, need, place, replay
+from tests.lib.checkout import TOP as SOURCE
+from tests.lib.guest_recording import TOP, main, need, place, replay
+from tests.lib.process import one_line, run
+from tests.lib.tap import check, need_root, skip, test
+from tests.lib.tool import BIN, REPRISE, info
 
 SCRIPT = os.path.join(SOURCE, "scripts/libvirt")
 PATIENCE_S = 60

@@ -5,15 +5,15 @@ import json
 import os
 import shutil
 import socket
-import sys
 import time
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-import harness
-import recording
-from harness import Qemu, Qmp, check, info, need_root, run, test
-from recording import TOP, copy_of_hello, hello, main, place, replay
-from running import PATIENCE_S, SOCKET, guest, status
+from tests.lib import guest_recording as recording
+from tests.lib.guest_recording import TOP, copy_of_hello, hello, main, place, replay
+from tests.lib.live_guest import PATIENCE_S, SOCKET, guest, status
+from tests.lib.process import run
+from tests.lib.qmp import Qemu, Qmp
+from tests.lib.tap import after_test, check, need_root, test
+from tests.lib.tool import info
 
 
 # --- limits and events ----------------------------------------------------------------
@@ -94,7 +94,7 @@ def low_disk_space_is_told_once():
     disk = place("disk")
     os.mkdir(disk)
     run("mount", "-t", "tmpfs", "-o", "size=64M", "tmpfs", disk)
-    harness.after_test(run, "umount", disk)
+    after_test(run, "umount", disk)
     directory = os.path.join(disk, "recording")
     with guest() as process:
         qmp = Qmp(SOCKET, process)

@@ -6,10 +6,11 @@ point come from there, and must be those of the tool beside it.
 """
 
 import os
-import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-from harness import BIN, Qemu, built_arches, check, main, run, test_each
+from tests.lib.process import run
+from tests.lib.qmp import Qemu
+from tests.lib.tap import check, main, test_each
+from tests.lib.tool import BIN, built_arches
 
 
 @test_each(built_arches())

@@ -5,13 +5,13 @@ import os
 import re
 import select
 import signal
-import sys
 import time
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-from harness import Qemu, Qmp, check, emulator_of, test, test_each
-from recording import TOP, end, main, need, place, start, wait_for_console
-from running import BUSY, status
+from tests.lib.guest_recording import TOP, end, main, need, place, start, wait_for_console
+from tests.lib.live_guest import BUSY, status
+from tests.lib.qmp import Qemu, Qmp
+from tests.lib.tap import check, test, test_each
+from tests.lib.tool import emulator_of
 
 STATES = {"running", "safe", "waiting", "halted", "finished"}
 

@@ -4,14 +4,16 @@ they are refused with one line, and nothing is harmed.  It is the same the other
 
 import contextlib
 import os
-import sys
 import time
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-import debugging
-from harness import Qemu, Qmp, check, info, one_line, test
-from recording import TOP, console, end, main, place, record, replay, start, stock_command
-from running import SOCKET, guest, status
+from tests.lib import debug_session as debugging
+from tests.lib.guest_recording import (TOP, console, end, main, place, record, replay, start,
+                                       stock_command)
+from tests.lib.live_guest import SOCKET, guest, status
+from tests.lib.process import one_line
+from tests.lib.qmp import Qemu, Qmp
+from tests.lib.tap import check, test
+from tests.lib.tool import info
 
 DISK, STREAM, QMP = (os.path.join(TOP, name) for name in ("disk.qcow2", "stream", "qmp"))
 PATIENCE_S = 60

@@ -2,13 +2,13 @@
 """Rare paths made common: a few seeds of what `make soak CASES='chaos-*'` has hundreds of."""
 
 import os
-import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-import chaos
-from harness import Qmp, check, test, test_each
-from recording import TOP, end, main, need, place, record, replay, start, wait_for_console
-from running import BUSY, status
+from tests.lib import chaos
+from tests.lib.guest_recording import (TOP, end, main, need, place, record, replay, start,
+                                       wait_for_console)
+from tests.lib.live_guest import BUSY, status
+from tests.lib.qmp import Qmp
+from tests.lib.tap import check, test, test_each
 
 SEED = 2
 DRAWN = ("seed 2, linger_us 17, own_stores 4, core_yield_us 0, core_yield_steps 0, low_pages 1, "

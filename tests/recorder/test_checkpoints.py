@@ -6,15 +6,15 @@ import os
 import re
 import shutil
 import signal
-import sys
 import time
 
-sys.path[:0] = (os.path.join(os.path.dirname(__file__), ".."),
-                os.path.join(os.path.dirname(__file__), "../guest"))
-import bare_guest
-from harness import BIN, Qmp, check, emulator_of, info, run, test, test_each
-from recording import (REPRISE, TOP, console, end, hello, main, place, record, replay, start,
-                       stock_command, wait_for_console)
+from tests.guest import bare_guest
+from tests.lib.guest_recording import (TOP, console, end, hello, main, place, record, replay,
+                                       start, stock_command, wait_for_console)
+from tests.lib.process import run
+from tests.lib.qmp import Qmp
+from tests.lib.tap import check, test, test_each
+from tests.lib.tool import BIN, REPRISE, emulator_of, info
 
 MOST_PAUSE_S = 1.0          # the bar is 0.1 on an idle host: make bench measures that
 

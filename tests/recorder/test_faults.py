@@ -9,15 +9,16 @@ import concurrent.futures
 import os
 import re
 import shutil
-import sys
 import time
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-import recording
-from faults import failing_env, let_fail, let_work
-from harness import Qmp, after_test, check, info, one_line, run, test, test_each
-from recording import REPRISE, end, main, place, replay, wait_for_console
-from running import SOCKET, guest, status
+from tests.lib import guest_recording as recording
+from tests.lib.faulty_disk import failing_env, let_fail, let_work
+from tests.lib.guest_recording import end, main, place, replay, wait_for_console
+from tests.lib.live_guest import SOCKET, guest, status
+from tests.lib.process import one_line, run
+from tests.lib.qmp import Qmp
+from tests.lib.tap import after_test, check, test, test_each
+from tests.lib.tool import REPRISE, info
 
 EIO = "Input/output error"
 OFTEN = {"digest-interval": 1000}               # so that logs grow

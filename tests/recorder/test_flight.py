@@ -3,13 +3,15 @@
 
 import os
 import signal
-import sys
 import time
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-from harness import BUILD, Qmp, check, emulator_of, info, run, test, test_each
-from recording import (REPRISE, TOP, console, end, main, place, record, replay, start,
-                       stock_command, wait_for_console)
+from tests.lib.checkout import BUILD
+from tests.lib.guest_recording import (TOP, console, end, main, place, record, replay, start,
+                                       stock_command, wait_for_console)
+from tests.lib.process import run
+from tests.lib.qmp import Qmp
+from tests.lib.tap import check, test, test_each
+from tests.lib.tool import REPRISE, emulator_of, info
 
 BUSY = "while :; do forkstorm -t 2 -n 5; racey -t 2 -n 5000; date; done"
 KEEP_S = 2

@@ -8,15 +8,16 @@ import re
 import shutil
 import signal
 import socket
-import sys
 import time
 
-sys.path[:0] = (os.path.join(os.path.dirname(__file__), ".."),
-                os.path.join(os.path.dirname(__file__), "../guest"))
-import bare_guest
-from harness import BIN, Qmp, check, emulator_of, info, one_line, run, test, test_each
-from recording import (PATIENCE_S, REPRISE, TOP, change_manifest, console, copy_of_hello, end,
-                       hello, main, place, record, replay, start, wait_for_console)
+from tests.guest import bare_guest
+from tests.lib.checksum import change_manifest
+from tests.lib.guest_recording import (PATIENCE_S, TOP, console, copy_of_hello, end, hello, main,
+                                       place, record, replay, start, wait_for_console)
+from tests.lib.process import one_line, run
+from tests.lib.qmp import Qmp
+from tests.lib.tap import check, test, test_each
+from tests.lib.tool import BIN, REPRISE, emulator_of, info
 
 RAM_START = 0x40000000                  # of the machine "virt"
 REGISTERS_CHANGED = "registers were changed while the guest was paused"

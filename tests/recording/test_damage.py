@@ -8,13 +8,13 @@ import os
 import random
 import re
 import signal
-import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-from damage import (Damage, check_noticed, check_refused, check_repair, files_of, random_damage,
-                    spoil)
-from harness import check, emulator_of, one_line, run, test, test_each
-from recording import REPRISE, end, main, place, record, replay, start, wait_for_console
+from tests.lib.damage import (Damage, check_noticed, check_refused, check_repair, files_of,
+                              random_damage, spoil)
+from tests.lib.guest_recording import end, main, place, record, replay, start, wait_for_console
+from tests.lib.process import one_line, run
+from tests.lib.tap import check, test, test_each
+from tests.lib.tool import REPRISE, emulator_of
 
 SEED = 5
 ROUNDS = 60

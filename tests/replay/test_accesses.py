@@ -9,17 +9,16 @@ import functools
 import os
 import random
 import re
-import sys
 from collections import Counter, namedtuple
 
-sys.path[:0] = (os.path.join(os.path.dirname(__file__), ".."),
-                os.path.join(os.path.dirname(__file__), "../guest"))
-import bare_guest
-import recording
-from harness import BIN, Qmp, check, info, one_line, run, test, test_each
-from recording import (REPRISE, TOP, end, hello, main, place, record, replay, start,
-                       stock_command)
-from travel import TRAVEL_S, met_an_end, travel
+from tests.guest import bare_guest
+from tests.lib.guest_recording import (TOP, end, hello, main, place, record, replay, start,
+                                       stock_command)
+from tests.lib.process import one_line, run
+from tests.lib.qmp import Qmp
+from tests.lib.tap import check, test, test_each
+from tests.lib.time_travel import TRAVEL_S, met_an_end, travel
+from tests.lib.tool import BIN, REPRISE, info
 
 RAM_BASE = 0x40000000
 MEM_MIB = 128

@@ -7,12 +7,14 @@ The fault is an input that was changed in the log: a read of the guest's counter
 import os
 import re
 import shutil
-import sys
 import time
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-from harness import BUILD, Qmp, check, one_line, run, test, test_each
-from recording import (REPRISE, TOP, end, main, place, record, replay, start, wait_for_console)
+from tests.lib.checkout import BUILD
+from tests.lib.guest_recording import TOP, end, main, place, record, replay, start, wait_for_console
+from tests.lib.process import one_line, run
+from tests.lib.qmp import Qmp
+from tests.lib.tap import check, test, test_each
+from tests.lib.tool import REPRISE
 
 ENOUGH = 300000                         # steps
 CHANGE_INPUT = os.path.join(BUILD, "core/tests/tools/change-input")

@@ -4,15 +4,12 @@
 Each is a way in which a recording or its replay once went wrong; bare/copies.c says how.
 """
 
-import os
-import sys
 
-sys.path[:0] = (os.path.join(os.path.dirname(__file__), ".."),
-                os.path.join(os.path.dirname(__file__), "../guest"))
-import bare_guest
-import recording
-from harness import BIN, check, info, test, test_each
-from recording import place, record, replay
+from tests.guest import bare_guest
+from tests.lib import guest_recording as recording
+from tests.lib.guest_recording import place, record, replay
+from tests.lib.tap import check, test, test_each
+from tests.lib.tool import BIN, info
 
 # What each mode of the guest says, in this order.
 SAID = {

@@ -7,13 +7,14 @@ import os
 import random
 import re
 import signal
-import sys
 import time
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-from harness import Qmp, check, emulator_of, info, one_line, run, test, test_each
-from recording import (REPRISE, TOP, console, copy_of_hello, end, hello, main, place, record,
-                       replay, start, stock_command)
+from tests.lib.guest_recording import (TOP, console, copy_of_hello, end, hello, main, place,
+                                       record, replay, start, stock_command)
+from tests.lib.process import one_line, run
+from tests.lib.qmp import Qmp
+from tests.lib.tap import check, test, test_each
+from tests.lib.tool import REPRISE, emulator_of, info
 
 MEM_MIB = 128
 RAM_BASE = 0x40000000

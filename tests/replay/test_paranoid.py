@@ -4,14 +4,14 @@
 import functools
 import os
 import re
-import sys
 
-sys.path[:0] = (os.path.join(os.path.dirname(__file__), ".."),
-                os.path.join(os.path.dirname(__file__), "../guest"))
-import bare_guest
-import recording
-from harness import BIN, REPRISE, Qmp, check, info, one_line, run, test, test_each
-from recording import end, place, record, replay, start
+from tests.guest import bare_guest
+from tests.lib import guest_recording as recording
+from tests.lib.guest_recording import end, place, record, replay, start
+from tests.lib.process import one_line, run
+from tests.lib.qmp import Qmp
+from tests.lib.tap import check, test, test_each
+from tests.lib.tool import BIN, REPRISE, info
 
 FAULT = "REPRISE_PARANOID_FAULT"
 

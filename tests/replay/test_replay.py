@@ -14,18 +14,18 @@ import os
 import re
 import shutil
 import signal
-import sys
 import threading
 import time
 
-sys.path[:0] = (os.path.join(os.path.dirname(__file__), ".."),
-                os.path.join(os.path.dirname(__file__), "../guest"))
-import arm32_program
-import bare_guest
-import recording
-from harness import BIN, BUILD, TOP, Qmp, check, emulator_of, info, run, skip, test, test_each
-from recording import (console, end, place, record, replay, start, stock_command,
-                       wait_for_console)
+from tests.guest import arm32_program, bare_guest
+from tests.lib import guest_recording as recording
+from tests.lib.checkout import BUILD, TOP
+from tests.lib.guest_recording import (console, end, place, record, replay, start, stock_command,
+                                       wait_for_console)
+from tests.lib.process import run
+from tests.lib.qmp import Qmp
+from tests.lib.tap import check, skip, test, test_each
+from tests.lib.tool import BIN, emulator_of, info
 
 CHANGE_INPUT = os.path.join(BUILD, "core/tests/tools/change-input")
 SMALL = {            # rounds, so that each takes about a second

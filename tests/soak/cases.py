@@ -21,8 +21,8 @@ import subprocess
 import threading
 from collections import namedtuple
 
-from harness import TOP
-from guest import PLACE, Failure, Recording
+from tests.lib.checkout import TOP
+from tests.soak.guest import PLACE, Failure, Recording
 
 Case = namedtuple("Case", "name function busy together", defaults=(False,))
 

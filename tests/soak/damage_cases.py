@@ -8,9 +8,10 @@ repaired, and some of those are replayed.
 
 import random
 
-from cases import Case
-from damage import (Unnoticed, check_noticed, check_refused, check_repair, random_damage, spoil)
-from guest import Failure
+from tests.lib.damage import (Unnoticed, check_noticed, check_refused, check_repair, random_damage,
+                              spoil)
+from tests.soak.cases import Case
+from tests.soak.guest import Failure
 
 CASES = 10
 ROUNDS = 100

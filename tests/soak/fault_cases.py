@@ -17,9 +17,9 @@ import signal
 import subprocess
 import time
 
-from cases import Case, image_with
-from guest import QMP, REPRISE, Failure, Recording, connect, guest_command, run_tool
-from harness import TOP, emulator_of
+from tests.lib.tool import emulator_of
+from tests.soak.cases import Case, image_with
+from tests.soak.guest import QMP, Failure, connect, guest_command, run_tool
 
 KILLS = 100
 MOST_LOST_S = 1.0

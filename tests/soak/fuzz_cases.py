@@ -5,13 +5,10 @@ What a case has found is kept in build/fuzz/corpus, and the next one goes on fro
 """
 
 import functools
-import os
-import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "fuzz"))
-import fuzz
-from cases import Case
-from guest import Failure
+from tests.fuzz import fuzz
+from tests.soak.cases import Case
+from tests.soak.guest import Failure
 
 PARTS = 10
 RUNS = 1000000

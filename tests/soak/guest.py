@@ -16,7 +16,10 @@ import socket
 import subprocess
 import time
 
-from harness import BIN, BUILD, REPRISE, TOP, Qmp, backtraces, emulator_of, stop_tool
+from tests.lib.checkout import BUILD, TOP
+from tests.lib.process import backtraces
+from tests.lib.qmp import Qmp
+from tests.lib.tool import BIN, REPRISE, emulator_of, stop_tool
 
 PLACE = os.path.join(BUILD, "soak")
 QEMU = os.path.join(BIN, "qemu-system-aarch64")

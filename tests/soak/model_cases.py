@@ -10,9 +10,9 @@ import os
 import re
 import subprocess
 
-from cases import Case
-from guest import Failure
-from harness import BUILD
+from tests.lib.checkout import BUILD
+from tests.soak.cases import Case
+from tests.soak.guest import Failure
 
 # Name of the cases: tester, how many cases, seeds of each.
 TESTERS = {

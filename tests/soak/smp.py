@@ -13,9 +13,10 @@ import re
 import subprocess
 from collections import namedtuple
 
-from cases import (Case, DISK_STRESSORS, GICV3, MAKE_DISK, STRESSORS, check_stress, disk,
-                   image_with, programs, served, stress_command)
-from guest import REPRISE, Failure
+from tests.lib.tool import REPRISE
+from tests.soak.cases import (DISK_STRESSORS, GICV3, MAKE_DISK, STRESSORS, Case, check_stress,
+                              disk, image_with, programs, served, stress_command)
+from tests.soak.guest import Failure
 
 RACES = 50
 RACE = "racey -t 4 -n 1000000"

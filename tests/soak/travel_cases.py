@@ -6,8 +6,8 @@
     travel-speed        how long it takes to go back, and to the end
 
 Every third of the ten has no checkpoints to begin at, only the snapshots of the session.
-`python3 tests/travel.py DIR SEED INDEX` makes an excursion that failed again.  With the kernel's
-symbols (images/symbols) there are more kinds of them, and more to be measured.
+`python3 -m tests.lib.time_travel DIR SEED INDEX` makes an excursion that failed again.  With the
+kernel's symbols (images/symbols) there are more kinds of them, and more to be measured.
 """
 
 import atexit
@@ -20,10 +20,11 @@ import shutil
 import statistics
 import time
 
-from cases import Case
-from checksum import change_manifest
-from guest import Failure, Recording, run_tool
-from harness import cleaned_up, info
+from tests.lib.checksum import change_manifest
+from tests.lib.tap import cleaned_up
+from tests.lib.tool import info
+from tests.soak.cases import Case
+from tests.soak.guest import Failure, Recording, run_tool
 
 CASES = 10
 EXCURSIONS = 100                # of a case
@@ -48,8 +49,8 @@ END_RATIO = 1.3
 @functools.lru_cache
 def tools():
     """The module that has a place of its own, for sockets: not made just to list cases."""
-    import recording
-    import travel
+    from tests.lib import guest_recording as recording
+    from tests.lib import time_travel as travel
     atexit.register(shutil.rmtree, recording.TOP, ignore_errors=True)
     return travel
 
@@ -86,7 +87,7 @@ def without_checkpoints(directory):
 def travelling(function):
     """A case: what it checks and does not find is a failure, with what the session said."""
     def case(recording):
-        import debugging
+        from tests.lib import debug_session as debugging
         tools()
         take_shared(recording)
         try:

@@ -7,13 +7,14 @@ import re
 import shutil
 import socket
 import subprocess
-import sys
 import time
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-from harness import Qemu, Qmp, check, info, one_line, run, test
-from recording import REPRISE, TOP, main, need, place, replay
-from running import PATIENCE_S, SOCKET, guest
+from tests.lib.guest_recording import TOP, main, need, place, replay
+from tests.lib.live_guest import PATIENCE_S, SOCKET, guest
+from tests.lib.process import one_line, run
+from tests.lib.qmp import Qemu, Qmp
+from tests.lib.tap import check, test
+from tests.lib.tool import REPRISE, info
 
 
 def tool(command, *args, status=0):

@@ -14,18 +14,17 @@ import signal
 import socket
 import stat
 import subprocess
-import sys
 import termios
 import time
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-import debugging
-import made
-from checksum import change_manifest
-from debugging import end_debug, finish, launch, said, start_debug, wait_until_ready
-from harness import (BIN, TOP as SOURCE, after_test, check, emulator_of, one_line, run, stop_tool,
-                     test, test_each)
-from recording import CONSOLE, REPRISE, TOP, console, main, need, place
+from tests.lib import debug_session as debugging, synthetic_recording as made
+from tests.lib.checkout import TOP as SOURCE
+from tests.lib.checksum import change_manifest
+from tests.lib.debug_session import end_debug, finish, launch, said, start_debug, wait_until_ready
+from tests.lib.guest_recording import TOP, console, main, need, place
+from tests.lib.process import one_line, run
+from tests.lib.tap import after_test, check, test, test_each
+from tests.lib.tool import BIN, REPRISE, emulator_of, stop_tool
 
 TOOLS = os.path.join(SOURCE, "tests/tools")
 GDB = os.path.join(TOOLS, "stand-in-gdb")

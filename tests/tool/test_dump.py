@@ -7,12 +7,12 @@ So these tests also tell whether that page is enough to write a log.
 import json
 import os
 import struct
-import sys
 import tempfile
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-import checksum
-from harness import REPRISE, check, main, one_line, run, test
+from tests.lib import checksum
+from tests.lib.process import one_line, run
+from tests.lib.tap import check, main, test
+from tests.lib.tool import REPRISE
 
 LOG_VERSION = 3
 ORDER, DATA = 0, 1

@@ -5,12 +5,12 @@ import json
 import os
 import re
 import shutil
-import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-from checksum import change_manifest
-from harness import REPRISE, check, info, main, one_line, run, test, test_each
-from made import recording
+from tests.lib.checksum import change_manifest
+from tests.lib.process import one_line, run
+from tests.lib.synthetic_recording import recording
+from tests.lib.tap import check, main, test, test_each
+from tests.lib.tool import REPRISE, info
 
 KINDS = ("race", "input", "dma", "check", "checkpoint")
 

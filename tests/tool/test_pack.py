@@ -5,13 +5,13 @@ import filecmp
 import os
 import signal
 import subprocess
-import sys
 import tarfile
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-from checksum import crc32c
-from harness import REPRISE, check, main, one_line, run, test
-from made import FILES, folder_of_recording
+from tests.lib.checksum import crc32c
+from tests.lib.process import one_line, run
+from tests.lib.synthetic_recording import FILES, folder_of_recording
+from tests.lib.tap import check, main, test
+from tests.lib.tool import REPRISE
 
 
 def tool(top, *args, status=0):

@@ -5,11 +5,10 @@ import os
 import pty
 import re
 import subprocess
-import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-from harness import check, test
-from recording import CONSOLE, REPRISE, hello, main, need, place
+from tests.lib.guest_recording import CONSOLE, hello, main, need, place
+from tests.lib.tap import check, test
+from tests.lib.tool import REPRISE
 
 DRAWN = re.compile(rb"\r([^\r\n]*)\033\[K")
 

@@ -3,12 +3,12 @@
 
 import os
 import shutil
-import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-from harness import check, one_line, run, test, test_each
-from recording import (REPRISE, TOP, change_manifest, copy_of_hello, main, need, place, record,
-                       replay)
+from tests.lib.checksum import change_manifest
+from tests.lib.guest_recording import TOP, copy_of_hello, main, need, place, record, replay
+from tests.lib.process import one_line, run
+from tests.lib.tap import check, test, test_each
+from tests.lib.tool import REPRISE
 
 # A guest of no use, since it must not start.
 QEMU = ["--", "qemu-system-aarch64", "-machine", "virt", "-nodefaults", "-display", "none"]

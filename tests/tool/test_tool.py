@@ -5,12 +5,13 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import tempfile
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-import made
-from harness import BUILD, REPRISE, TOP, check, main, one_line, run, skip, test, test_each
+from tests.lib import synthetic_recording as made
+from tests.lib.checkout import BUILD, TOP
+from tests.lib.process import one_line, run
+from tests.lib.tap import check, main, skip, test, test_each
+from tests.lib.tool import REPRISE
 
 
 @test_each(["--help", "-h", "help"])

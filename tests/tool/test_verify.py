@@ -5,13 +5,13 @@ On recordings of no guest that make-recording writes; test_damage.py has real on
 """
 
 import os
-import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-from checksum import change_manifest
-from damage import flip
-from harness import REPRISE, check, main, one_line, run, test, test_each
-from made import FILES, recording
+from tests.lib.checksum import change_manifest
+from tests.lib.damage import flip
+from tests.lib.process import one_line, run
+from tests.lib.synthetic_recording import FILES, recording
+from tests.lib.tap import check, main, test, test_each
+from tests.lib.tool import REPRISE
 
 
 def verify(directory, status=0):

@@ -10,11 +10,11 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import tempfile
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../.."))
-from harness import BUILD, check, main, run, skip, test, test_each
+from tests.lib.checkout import BUILD
+from tests.lib.process import run
+from tests.lib.tap import check, main, skip, test, test_each
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TESTERS = f"{BUILD}/core/tests/protocol/model"

@@ -10,7 +10,7 @@ import shutil
 import subprocess
 from collections import namedtuple
 
-from harness import REPRISE
+from tests.lib.tool import REPRISE
 
 PATIENCE_S = 120                # for the tool, which needs a second at most
 DAMAGED, UNUSABLE = 1, 2        # exit statuses

@@ -20,7 +20,8 @@ import shutil
 import subprocess
 import time
 
-from harness import TOP, skip
+from tests.lib.checkout import TOP
+from tests.lib.tap import skip
 
 PROGRAM = os.environ.get("REPRISE_GDB") or "gdb-multiarch"
 PATIENCE_S = 120            # for an answer; the guest's pace is that of a busy host

@@ -6,7 +6,7 @@ see docs/develop.md) what the recorder does with it; but not how the vCPUs run p
 the recording is replayed: whole, and from every checkpoint, to the end or for a while.
 Registers and memory must be as they were.
 
-    python3 tests/chaos.py SEED [DIR]
+    python3 -m tests.lib.chaos SEED [DIR]
 
 does that by hand.  DIR, a new directory, is where the recording and what belongs to it stay.
 
@@ -25,8 +25,11 @@ import sys
 import tempfile
 import time
 
-from harness import (BIN, BUILD, REPRISE, TOP, Qmp, backtraces, check, emulator_of, info, run,
-                     stop_tool)
+from tests.lib.checkout import BUILD, TOP
+from tests.lib.process import backtraces, run
+from tests.lib.qmp import Qmp
+from tests.lib.tap import check
+from tests.lib.tool import BIN, REPRISE, emulator_of, info, stop_tool
 
 SMP = 4
 MEMORY_MIB = 128

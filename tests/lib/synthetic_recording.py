@@ -5,7 +5,8 @@ import contextlib
 import os
 import tempfile
 
-from harness import BUILD, run
+from tests.lib.checkout import BUILD
+from tests.lib.process import run
 
 MAKE = os.path.join(BUILD, "core/tests/tools/make-recording")
 FILES = ("manifest", "vcpu-0.order", "vcpu-0.data", "vcpu-1.order", "vcpu-1.data", "dma.order",

@@ -5,7 +5,7 @@ What one sees at a moment must not depend on how one came there.  So random excu
 what they saw and when (digests of all registers and of all memory), and a replay that knows of no
 debugger is asked for the same moments.
 
-    python3 tests/travel.py DIR SEED [FIRST [N]]
+    python3 -m tests.lib.time_travel DIR SEED [FIRST [N]]
 
 makes N excursions (1) of that seed in a recording once more, from the first one (0) on.
 """
@@ -18,10 +18,11 @@ import shutil
 import sys
 import time
 
-import debugging
-import recording
-from gdb import Gdb, symbols
-from harness import Qmp, Skip, check, cleaned_up, run
+from tests.lib import debug_session as debugging, guest_recording as recording
+from tests.lib.gdb import Gdb, symbols
+from tests.lib.process import run
+from tests.lib.qmp import Qmp
+from tests.lib.tap import Skip, check, cleaned_up
 
 GDB_SOCKET = os.path.join(recording.TOP, "gdb")
 QMP_SOCKET = os.path.join(recording.TOP, "qmp")

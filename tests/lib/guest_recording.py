@@ -13,9 +13,11 @@ import subprocess
 import tempfile
 import time
 
-import harness
-from checksum import change_manifest     # for those who import this
-from harness import REPRISE, built_arches, check, info, one_line, run, skip, stop_tool
+from tests.lib import tap
+from tests.lib.checkout import TOP as SOURCE
+from tests.lib.process import one_line, run
+from tests.lib.tap import after_test, check, skip
+from tests.lib.tool import REPRISE, built_arches, info, stop_tool
 
 TOP = tempfile.mkdtemp(prefix="reprise-record-")
 CONSOLE = os.path.join(TOP, "console")
@@ -38,7 +40,7 @@ def place(name):
 @functools.lru_cache
 def stock_command(command, smp=1, boot=()):
     """QEMU's command line for the stock guest, as a list; `boot`: options of images/boot."""
-    return shlex.split(run(f"{harness.TOP}/images/boot", "--arch", "aarch64", "--smp", str(smp),
+    return shlex.split(run(f"{SOURCE}/images/boot", "--arch", "aarch64", "--smp", str(smp),
                            "--run", command, "--print", *boot).stdout)
 
 
@@ -49,7 +51,7 @@ def start(*args, prefix=(), env=None, stderr=subprocess.PIPE):
         process = subprocess.Popen([*prefix, REPRISE, *args], stdin=subprocess.DEVNULL,
                                    stdout=console, stderr=stderr, encoding="utf-8",
                                    env=env)
-    harness.after_test(stop_tool, process, QUIT_S)
+    after_test(stop_tool, process, QUIT_S)
     return process
 
 
@@ -106,7 +108,7 @@ def copy_of_hello():
 
 def main():
     try:
-        harness.main()
+        tap.main()
     except SystemExit as result:
         if result.code == 0:
             shutil.rmtree(TOP)

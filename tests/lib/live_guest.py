@@ -5,8 +5,8 @@ import contextlib
 import os
 import subprocess
 
-import recording
-from recording import need, stock_command, wait_for_console
+from tests.lib import guest_recording as recording
+from tests.lib.guest_recording import need, stock_command, wait_for_console
 
 BUSY = "while :; do date; done"
 SOCKET = os.path.join(recording.TOP, "guest.qmp")

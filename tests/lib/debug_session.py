@@ -5,8 +5,8 @@ import os
 import re
 import time
 
-import recording
-from harness import check
+from tests.lib import guest_recording as recording
+from tests.lib.tap import check
 
 SAID = os.path.join(recording.TOP, "said")
 READY = re.compile(r"^\(gdb\) target remote (\S+)$", re.M)

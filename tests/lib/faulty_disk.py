@@ -4,8 +4,8 @@
 import contextlib
 import os
 
-import recording
-from harness import BUILD
+from tests.lib import guest_recording as recording
+from tests.lib.checkout import BUILD
 
 RULE = os.path.join(recording.TOP, "rule")
 

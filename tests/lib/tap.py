@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A test is a function; what a file of tests prints is TAP.
+
+    from tests.lib.tap import check, main, test
+
+    @test
+    def something_holds():
+        check(1 + 1 == 2, "arithmetic")
+
+    main()
+
+A test passes when it returns, fails when it raises, and is skipped with skip(reason) when this
+machine cannot run it.  tests/run runs all files; `python3 -m tests.FOLDER.test_NAME [WORD ...]`,
+from the top of the checkout, runs one, or those of its tests whose name has one of the words.
+"""
+
+import contextlib
+import os
+import sys
+import traceback
+
+_tests = []
+_cleanups = []
+
+
+class Skip(Exception):
+    pass
+
+
+def test(function):
+    _tests.append((function.__name__, function))
+    return function
+
+
+def test_each(values):
+    """A test per value; the function gets the value."""
+    def decorate(function):
+        for value in values:
+            _tests.append((f"{function.__name__}[{value}]",
+                           lambda value=value: function(value)))
+        return function
+    return decorate
+
+
+def skip(reason):
+    raise Skip(reason)
+
+
+def check(condition, message):
+    if not condition:
+        raise AssertionError(message)
+
+
+def need_root():
+    if os.geteuid() != 0:
+        skip("needs root")
+
+
+def after_test(function, *args):
+    """Call this when the test has ended, however it did."""
+    _cleanups.append(lambda: function(*args))
+
+
+@contextlib.contextmanager
+def cleaned_up():
+    """Where a test ends."""
+    try:
+        yield
+    finally:
+        while _cleanups:
+            _cleanups.pop()()
+
+
+def _run_one(number, name, function):
+    try:
+        with cleaned_up():
+            function()
+        print(f"ok {number} - {name}", flush=True)
+        return True
+    except Skip as reason:
+        print(f"ok {number} - {name} # SKIP {reason}", flush=True)
+        return True
+    except Exception:                           # the next test runs all the same
+        for line in traceback.format_exc().splitlines():
+            print(f"# {line}")
+        print(f"not ok {number} - {name}", flush=True)
+        return False
+
+
+def main():
+    wanted = sys.argv[1:]
+    tests = [t for t in _tests if not wanted or any(w in t[0] for w in wanted)]
+    if not tests:
+        sys.exit(f"no test has a name with {' or '.join(wanted)}")
+    print(f"1..{len(tests)}", flush=True)
+    results = [_run_one(i, *t) for i, t in enumerate(tests, 1)]
+    sys.exit(0 if all(results) else 1)
