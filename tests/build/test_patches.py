@@ -68,18 +68,21 @@ def patch_explains_itself(patch):
     status = re.search(r"\nUpstream-Status: (\S+)", head).group(1)
     check(status in ("Inappropriate", "Pending", "Submitted", "Backport", "Accepted"),
           f"{patch}: unknown Upstream-Status {status}")
-    check(re.search(r"\nSubject: [\w/.,-]+: [a-z]", head), f"{patch}: subject is not 'subsystem: what'")
+    check(re.search(r"\nSubject: [\w/.,-]+: [a-z]", head),
+          f"{patch}: subject is not 'subsystem: what'")
     subject = field(patch, "Subject")
     check(len(subject.partition(": ")[2]) <= LONGEST_SUBJECT, f"{patch}: a long subject")
     whole = re.sub(r"[^\w.]+", "-", subject).strip("-.")
-    check(re.fullmatch(rf"\d+-{re.escape(whole)}\.patch", patch), f"{patch} lacks a part of '{subject}'")
+    check(re.fullmatch(rf"\d+-{re.escape(whole)}\.patch", patch),
+          f"{patch} lacks a part of '{subject}'")
 
 
 @test_each(SERIES)
 def patch_is_small_and_clean(patch):
     text = text_of(patch)
     changed = sum(1 for line in text.splitlines() if re.match(r"[+-](?![+-]{2} )", line))
-    check(changed <= MOST_CHANGED_LINES, f"{patch} changes {changed} lines: move the work to our files")
+    check(changed <= MOST_CHANGED_LINES,
+          f"{patch} changes {changed} lines: move the work to our files")
     for line in added_lines(text):
         check(line == line.rstrip(), f"{patch}: trailing space in '{line}'")
         check("\t" not in line, f"{patch}: tab in '{line}'")
@@ -114,7 +117,8 @@ def edit_and_refresh_round_trip():
 
         run(script, "apply", tree)
         check(run("git", "-C", tree, "rev-parse", "HEAD").stdout ==
-              run("git", "-C", TREE, "rev-parse", "reprise").stdout, "commit ids depend on the place")
+              run("git", "-C", TREE, "rev-parse", "reprise").stdout,
+              "commit ids depend on the place")
         check("git rebase -i pristine" in run(script, "edit", tree).stdout, "edit says how")
 
         with open(f"{tree}/VERSION", "a") as file:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The project's files: licensed, portable, of a size that can be read; documents say what is there."""
+"""The project's files: licensed, portable, not too long; documents say what is there."""
 
 import json
 import os
@@ -15,6 +15,7 @@ from tests.lib.tool import ARCHES
 
 CODE = (".c", ".h", ".py", ".json", ".mak", ".build")
 LONGEST = 800
+WIDEST = 100
 
 
 # The rooms of the house, and of which others each includes headers.
@@ -72,7 +73,8 @@ def no_mirror_and_no_machine_is_named():
         text = read(name)
         for host in hosts:
             check(host not in text, f"{name} names the mirror {host}")
-        check(os.path.dirname(TOP) == "/" or f"{TOP}/" not in text, f"{name} names this checkout's folder")
+        check(os.path.dirname(TOP) == "/" or f"{TOP}/" not in text,
+              f"{name} names this checkout's folder")
         check(not re.search(r"/(root|home)/\w", text), f"{name} names somebody's home")
 
 
@@ -80,7 +82,8 @@ def no_mirror_and_no_machine_is_named():
 def no_file_is_too_long_to_read():
     for name in sources():
         lines = read(name).count("\n")
-        check(not name.endswith(CODE) or lines <= LONGEST, f"{name} has {lines} lines: what is it really two of?")
+        check(not name.endswith(CODE) or lines <= LONGEST,
+              f"{name} has {lines} lines: what is it really two of?")
 
 
 def includes():
@@ -237,7 +240,7 @@ def prose_of_documents_is_not_wide():
     for name in documents():
         if name.startswith("docs/") or name == "README.md":
             for line in read(name).splitlines():
-                check(len(line) <= 100 or line.startswith(("|", "    ")), f"{name}: {line}")
+                check(len(line) <= WIDEST or line.startswith(("|", "    ")), f"{name}: {line}")
 
 
 def body_of(function, text):
@@ -331,6 +334,14 @@ def tests_find_each_other_as_modules():
 
 
 @test
+def tests_are_not_wide():
+    for name in sources():
+        if name.startswith("tests/") and name.endswith(".py"):
+            for line in read(name).splitlines():
+                check(len(line) <= WIDEST, f"{name}: {line}")
+
+
+@test
 def scripts_parse():
     for name in sources():
         if not is_script(name):
@@ -349,12 +360,14 @@ def the_core_compiles_for_the_other_host():
     # glib's and lz4's headers are of this host: they are the same there.  make cross goes further.
     other, = set(ARCHES) - {platform.machine()}
     with open(os.path.join(BUILD, "core/compile_commands.json")) as file:
-        commands = {entry["file"]: entry for entry in json.load(file) if entry["file"].endswith(".c")}
+        commands = {entry["file"]: entry for entry in json.load(file)
+                    if entry["file"].endswith(".c")}
     check(len(commands) > 50, f"there are only {len(commands)} files")
     for entry in commands.values():
         flags = [option for option in shlex.split(entry["command"])
                  if re.match("-[DIWf]|-std", option)]
-        run(f"{other}-linux-gnu-gcc", *flags, "-idirafter", "/usr/include", "-fsyntax-only", entry["file"],
+        run(f"{other}-linux-gnu-gcc", *flags, "-idirafter", "/usr/include", "-fsyntax-only",
+            entry["file"],
             cwd=entry["directory"])
 
 

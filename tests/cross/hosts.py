@@ -6,8 +6,8 @@
 
 import os
 
-from tests.lib import guest_recording as recording
 from tests.lib.checkout import BUILD, TOP, sources
+from tests.lib.guest_recording import check_race
 from tests.lib.process import one_line, run
 from tests.lib.tap import check, skip
 from tests.lib.tool import BIN
@@ -25,7 +25,8 @@ def need_other():
     for name in sources():
         if (name.split("/")[0] in SOURCES and
                 os.path.getmtime(os.path.join(TOP, name)) > os.path.getmtime(BUILT)):
-            skip(f"{name} is newer than the programs for the other host architecture: run make cross")
+            skip(f"{name} is newer than the programs for the other host architecture: "
+                 "run make cross")
 
 
 def reprise(where, *args, patience_s=300):
@@ -39,7 +40,7 @@ def record(where, directory, *args, **kwargs):
     """The console; the vCPUs have raced."""
     recorded, said = reprise(where, "record", "-o", directory, *args, **kwargs)
     one_line(said)
-    recording.check_race(directory)
+    check_race(directory)
     return recorded
 
 

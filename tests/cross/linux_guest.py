@@ -6,9 +6,10 @@ So it starts with one vCPU, without watching for hangs, and turns the second on 
 """
 
 from tests.cross.hosts import HOSTS, check_replay, need_other, record
-from tests.lib import guest_recording as recording
-from tests.lib.tap import check, test_each
+from tests.lib.guest_recording import GuestWorkspace, stock_command
+from tests.lib.tap import check, main, test_each
 
+work = GuestWorkspace()
 PATIENCE_S = 7200
 RACE = "echo 1 > /sys/devices/system/cpu/cpu1/online && racey -t 2 -n 20000"
 
@@ -16,13 +17,13 @@ RACE = "echo 1 > /sys/devices/system/cpu/cpu1/online && racey -t 2 -n 20000"
 @test_each(["here", "there"])
 def racey_is_replayed_on_both_hosts(where):
     need_other()
-    directory = recording.place("racey")
-    guest = recording.stock_command(RACE, smp=2, boot=("--append", "maxcpus=1 nowatchdog",
-                                                       "--qemu-dir", HOSTS[where]))
+    directory = work.place("racey")
+    guest = stock_command(RACE, smp=2, boot=("--append", "maxcpus=1 nowatchdog",
+                                             "--qemu-dir", HOSTS[where]))
     recorded = record(where, directory, "--", *guest, patience_s=PATIENCE_S)
     check("reprise: end status=0" in recorded, recorded)
     for replayer in HOSTS:
         check_replay(replayer, directory, recorded, patience_s=PATIENCE_S)
 
 
-recording.main()
+main(work)

@@ -12,12 +12,13 @@ import shlex
 import shutil
 import subprocess
 
-from tests.lib import guest_recording as recording
 from tests.lib.checkout import BUILD, TOP
 from tests.lib.gdb import symbols
-from tests.lib.tap import after_test, check, skip, test
-from tests.lib.tool import BIN, stop_tool
+from tests.lib.guest_recording import QUIT_S, GuestWorkspace
+from tests.lib.tap import after_test, check, main, skip, test
+from tests.lib.tool import BIN, need, stop_tool
 
+work = GuestWorkspace()
 DOCUMENT = os.path.join(TOP, "docs/example.md")
 PROGRAM = "tests/guest/logbook.c"
 PATIENCE_S = 600            # for one command of the shell, a whole session of gdb for one
@@ -56,7 +57,7 @@ def line_with(text):
 
 def directory_like_the_top():
     """What the document needs of the source tree is there, and no more."""
-    top = recording.place("example")
+    top = work.place("example")
     os.mkdir(top)
     os.symlink(BUILD, os.path.join(top, "build"))
     os.symlink(os.path.join(TOP, "tests"), os.path.join(top, "tests"))
@@ -70,7 +71,7 @@ def run_shell(command, directory, typed):
     process = subprocess.Popen(shlex.split(command), cwd=directory, env=environment,
                                stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                stderr=subprocess.STDOUT, encoding="utf-8", errors="replace")
-    after_test(stop_tool, process, recording.QUIT_S)
+    after_test(stop_tool, process, QUIT_S)
     said = process.communicate(typed, timeout=PATIENCE_S)[0]
     check(process.returncode == 0, f"{command}: status {process.returncode}:\n{said}")
     return said
@@ -107,28 +108,29 @@ def run_gdb(command, directory, commands):
     return Said(commands, run_shell(command, directory, typed))
 
 
+@work.shared
 def worked_example():
-    """Everything in it, once: what was recorded, what info and what gdb said."""
-    if not hasattr(worked_example, "kept"):
-        symbols()
-        recording.need("aarch64")
-        if not shutil.which("gdb-multiarch"):
-            skip("no gdb-multiarch: install that package")
-        directory = directory_like_the_top()
-        (record, none), (info, neither), (debug, commands) = commands_of_the_document()
-        check(not none and not neither, "which gdb are these for?")
-        console = run_shell(record, directory, "")
-        check("guest-panic" in console, f"it did not crash:\n{console}")
-        worked_example.kept = (console, run_shell(info, directory, ""),
-                               run_gdb(debug, directory, commands))
-    return worked_example.kept
+    """Everything in it, once: where, what the guest showed, what info and what gdb said."""
+    symbols()
+    need("aarch64")
+    if not shutil.which("gdb-multiarch"):
+        skip("no gdb-multiarch: install that package")
+    directory = directory_like_the_top()
+    (record, none), (info, neither), (debug, commands) = commands_of_the_document()
+    check(not none and not neither, "which gdb are these for?")
+    console = run_shell(record, directory, "")
+    check("guest-panic" in console, f"it did not crash:\n{console}")
+    recording = os.path.join(directory, re.search(r"-o (\S+)", record).group(1))
+    work.use(recording)
+    return (recording, console, run_shell(info, directory, ""),
+            run_gdb(debug, directory, commands))
 
 
 # --- what it must lead to -----------------------------------------------------------------------
 
 @test
 def the_document_leads_to_the_racing_store():
-    console, info, said = worked_example()
+    _, console, info, said = worked_example()
     crash = re.search(r"^logbook: entry \d+ is of thread (\d+), but says \d+", console, re.M)
     check(crash and "Kernel panic - not syncing" in console, console)
     check("guest-panic" in console and "yes, guest-panic" in info, info)
@@ -177,7 +179,7 @@ def the_document_leads_to_the_racing_store():
 
 @test
 def nothing_fails_on_the_way():
-    _, _, said = worked_example()
+    *_, said = worked_example()
     lines = said.text[said.text.index(MARK):].splitlines()
     # Beyond the kernel's outermost frame there is nothing, and a monitor command may take long.
     wrong = [line for line in lines if re.search(WRONG, line) and not re.search(HARMLESS, line)]
@@ -202,5 +204,4 @@ def source_that_the_document_quotes_is_as_it_quotes_it():
         check(last == function, f"line {number} is in {last}, not in {function}")
 
 
-if __name__ == "__main__":
-    recording.main()
+main(work)

@@ -13,17 +13,21 @@ import re
 import subprocess
 import time
 
-from tests.lib import guest_recording as recording
 from tests.lib.checkout import BUILD
 from tests.lib.gdb import Gdb, symbols
-from tests.lib.guest_recording import console, main, need, stock_command
-from tests.lib.tap import check, test
+from tests.lib.guest_recording import GuestWorkspace, stock_command
+from tests.lib.tap import check, main, test
+from tests.lib.tool import need
 
+work = GuestWorkspace()
 VCPUS = 4
-SOCKET = os.path.join(recording.TOP, "gdb")
 POWER_ON = 0x40000000       # where -kernel puts the first instruction on `virt`
 QUIT_S = 60
 NAPS = "while :; do sleep 0.01; sleep 0.0123456; done"
+
+
+def gdb_socket():
+    return work.path("gdb")
 
 
 @contextlib.contextmanager
@@ -31,8 +35,9 @@ def guest(run_this):
     """Stands at power-on; its gdbstub listens."""
     need("aarch64")
     command = stock_command(run_this, smp=VCPUS)
-    with open(recording.CONSOLE, "wb") as file:
-        process = subprocess.Popen([*command, "-S", "-gdb", f"unix:{SOCKET},server=on,wait=off"],
+    with open(work.console.path, "wb") as file:
+        process = subprocess.Popen([*command, "-S", "-gdb",
+                                    f"unix:{gdb_socket()},server=on,wait=off"],
                                    stdin=subprocess.DEVNULL, stdout=file, stderr=file)
     try:
         yield process
@@ -40,13 +45,13 @@ def guest(run_this):
         process.kill()
         process.wait()
         with contextlib.suppress(FileNotFoundError):
-            os.unlink(SOCKET)
+            os.unlink(gdb_socket())
 
 
 @contextlib.contextmanager
 def debugged(run_this, vmlinux=None):
     with guest(run_this), Gdb(vmlinux) as gdb:
-        gdb.connect(SOCKET)
+        gdb.connect(gdb_socket())
         yield gdb
 
 
@@ -84,23 +89,23 @@ def registers_memory_and_steps():
 def the_guest_runs_on_without_its_debugger():
     with guest("echo it is up") as process:
         with Gdb() as gdb:
-            gdb.connect(SOCKET)
+            gdb.connect(gdb_socket())
             gdb.go("stepi")
             gdb.start()
             check(gdb.interrupt().signal == "SIGINT", gdb)
             gdb.command("detach")
-        check(process.wait(QUIT_S) == 0, console())
-    check(b"it is up\r\nreprise: end status=0" in console(), console())
+        check(process.wait(QUIT_S) == 0, work.console.read())
+    check(b"it is up\r\nreprise: end status=0" in work.console.read(), work.console.read())
 
 
 @test
 def the_next_debugger_finds_it_where_the_last_one_died():
     with guest("true"):
         with Gdb() as gdb:
-            gdb.connect(SOCKET)
+            gdb.connect(gdb_socket())
             gdb.go("stepi 2")
         with Gdb() as gdb:
-            check(gdb.connect(SOCKET).pc == POWER_ON + 8, gdb)
+            check(gdb.connect(gdb_socket()).pc == POWER_ON + 8, gdb)
 
 
 @test
@@ -113,7 +118,7 @@ def what_gdb_does_not_do_fails_with_what_it_said():
         raise AssertionError(f"{function.__name__}{args} passed")
 
     with guest(NAPS) as process, Gdb() as gdb:
-        gdb.connect(SOCKET)
+        gdb.connect(gdb_socket())
         check("refuses frob: Undefined" in complaint(gdb.command, "frob"), "an unknown command")
         check("does not refuse stepi" in complaint(gdb.refusal, "stepi"), "a command that works")
         gdb.stopped()
@@ -209,4 +214,4 @@ def every_vcpu_has_a_backtrace():
         check(traces.count(" rest_init () at init/main.c:") == 1, traces)
 
 
-main()
+main(work)

@@ -9,13 +9,13 @@ import socket
 import time
 
 from tests.lib.gdb import Gdb, symbols
-from tests.lib.guest_recording import (TOP, console, end, main, place, record, start,
-                                       stock_command, wait_for_console)
+from tests.lib.guest_recording import GuestWorkspace, end, stock_command
 from tests.lib.process import one_line, run
-from tests.lib.tap import check, test, test_each
-from tests.lib.time_travel import QMP_SOCKET, TRAVEL_S, Excursions, judge, met_an_end, travel
+from tests.lib.tap import check, main, test, test_each
+from tests.lib.time_travel import TRAVEL_S, Excursions, judge, met_an_end, travel
 from tests.lib.tool import REPRISE, emulator_of, info
 
+work = GuestWorkspace()
 MEM_MIB = 128
 EXCURSIONS = 15
 STOPS = 50
@@ -28,44 +28,39 @@ ACCESS = re.compile(r"moment (\d+)  (vCPU \d+|DMA) at (\d+)  (\S+) (0x\w+),(\d+)
                     r"  (0x\w+)(?: -> (0x\w+))?(?:  \(line from (vCPU \d+|DMA)\))?")
 
 
+@work.shared
 def recorded(smp=2):
     """vCPUs that race, fault and are interrupted, with checkpoints on the way."""
-    kept = recorded.kept
-    if smp not in kept:
-        directory = place(f"travel-{smp}")
-        record(directory, "--checkpoint-interval", "0.6", "--", *stock_command(
-            f"forkstorm -t {smp} -n 8; racey -t {smp} -n 20000; pipes -t 2 -n 50", smp=smp,
-            boot=("--mem", str(MEM_MIB))))
-        check(len(info(directory)["checkpoints"]) >= 3, "too few checkpoints")
-        kept[smp] = directory
-    return kept[smp]
-
-
-recorded.kept = {}
+    directory = work.place(f"travel-{smp}")
+    work.record(directory, "--checkpoint-interval", "0.6", "--", *stock_command(
+        f"forkstorm -t {smp} -n 8; racey -t {smp} -n 20000; pipes -t 2 -n 50", smp=smp,
+        boot=("--mem", str(MEM_MIB))))
+    check(len(info(directory)["checkpoints"]) >= 3, "too few checkpoints")
+    return directory
 
 
 @test_each([1, 2, 4])
 def excursions_come_to_where_a_plain_replay_is(smp):
     directory = recorded(smp)
-    with travel(directory) as session:
+    with travel(work, directory) as session:
         excursions = Excursions(session, seed=smp)
         for _ in range(EXCURSIONS):
             excursions.go()
-    judge(directory, excursions.seen)
+    judge(work, directory, excursions.seen)
 
 
 @test
 def snapshots_may_have_little_memory():
-    with travel(recorded(), "--snapshots", "1M") as session:
+    with travel(work, recorded(), "--snapshots", "1M") as session:
         excursions = Excursions(session, seed=9)
         for _ in range(FEW):
             excursions.go()
-    judge(recorded(), excursions.seen)
+    judge(work, recorded(), excursions.seen)
 
 
 @test
 def the_recording_has_two_ends():
-    with travel(recorded()) as session:
+    with travel(work, recorded()) as session:
         gdb = session.gdb
         check(session.when() == (session.first, [0, 0]), session.when())
         stop = gdb.go("reverse-stepi")
@@ -85,7 +80,7 @@ def the_recording_has_two_ends():
 def a_session_with_many_stops_ends_as_it_was_recorded():
     """Also what the guest said is shown once, and in full."""
     directory = recorded()
-    with travel(directory) as session:
+    with travel(work, directory) as session:
         excursions = Excursions(session, seed=7)
         for _ in range(STOPS // 2):
             excursions.go()
@@ -103,7 +98,7 @@ def a_session_with_many_stops_ends_as_it_was_recorded():
         check(met_an_end(stop) and session.moment() == session.last, stop)
         check(session.digests()["ram"] == info(directory)["end_digest"]["ram"], session.digests())
         check(not session.qmp.named("RECORDER_DIVERGED"), session.qmp.events)
-    shown = console()
+    shown = work.console.read()
     for word in (b"forkstorm: ", b"racey: ", b"pipes: "):
         check(shown.count(word) == 1, f"{word} is there {shown.count(word)} times")
 
@@ -112,7 +107,7 @@ def a_session_with_many_stops_ends_as_it_was_recorded():
 
 @test
 def watchpoints_are_met_both_ways():
-    with travel(recorded(), vmlinux=symbols()) as session:
+    with travel(work, recorded(), vmlinux=symbols()) as session:
         gdb = session.gdb
         session.goto((session.first + session.last) * 2 // 3)
         began, value = session.moment(), gdb.value("jiffies_64")
@@ -147,7 +142,7 @@ def watchpoints_are_met_both_ways():
 
 @test
 def breakpoints_are_met_both_ways():
-    with travel(recorded(), vmlinux=symbols()) as session:
+    with travel(work, recorded(), vmlinux=symbols()) as session:
         gdb = session.gdb
         session.goto((session.first + session.last) // 2)
         gdb.command("hbreak fork.c:kernel_clone")
@@ -180,7 +175,7 @@ def a_step_back_from_a_checkpoint_is_one_step(checkpoint):
     """What breakpoints there are makes no difference, though then all that lies between is seen."""
     seen = []
     for command in ("delete", "hbreak *0x10"):
-        with travel(recorded(), "--at", f"checkpoint {checkpoint}") as session:
+        with travel(work, recorded(), "--at", f"checkpoint {checkpoint}") as session:
             before = session.when()[1][0]
             session.gdb.command(command)
             session.gdb.go("reverse-stepi")
@@ -192,7 +187,7 @@ def a_step_back_from_a_checkpoint_is_one_step(checkpoint):
 @test
 def a_thread_that_is_chosen_is_stepped():
     """Backwards, gdb does not say which."""
-    with travel(recorded(4), vmlinux=symbols()) as session:
+    with travel(work, recorded(4), vmlinux=symbols()) as session:
         gdb = session.gdb
         session.goto((session.first + session.last) * 3 // 4)
         for thread in (3, 1, 2, 4):
@@ -206,7 +201,7 @@ def a_thread_that_is_chosen_is_stepped():
 
 @test
 def functions_are_stepped_both_ways():
-    with travel(recorded(), vmlinux=symbols()) as session:
+    with travel(work, recorded(), vmlinux=symbols()) as session:
         gdb = session.gdb
         session.goto((session.first + session.last) // 2)
         gdb.command("break fork.c:kernel_clone")
@@ -233,7 +228,7 @@ def functions_are_stepped_both_ways():
 
 @test
 def all_threads_are_shown():
-    with travel(recorded(4), vmlinux=symbols()) as session:
+    with travel(work, recorded(4), vmlinux=symbols()) as session:
         gdb = session.gdb
         for part in (1, 2, 3):
             session.goto((session.first + session.last) * part // 4)
@@ -253,10 +248,10 @@ def all_threads_are_shown():
 @test
 def what_a_disk_wrote_is_part_of_the_past():
     """DMA goes back and forth with the rest, and is told of as the last who wrote."""
-    directory, disk = place("disk"), os.path.join(TOP, "disk.img")
+    directory, disk = work.place("disk"), work.path("disk.img")
     with open(disk, "wb") as file:
         file.write(os.urandom(8 << 20))
-    record(directory, "--checkpoint-interval", "0.6", "--", *stock_command(
+    work.record(directory, "--checkpoint-interval", "0.6", "--", *stock_command(
         "sha256sum /dev/vda; echo 3 >/proc/sys/vm/drop_caches; sha256sum /dev/vda", smp=2,
         boot=("--mem", str(MEM_MIB))), "-drive", f"file={disk},if=none,id=d,format=raw",
         "-device", "virtio-blk-pci,drive=d")
@@ -265,7 +260,7 @@ def what_a_disk_wrote_is_part_of_the_past():
     pages = [int(at, 16) for at, n in re.findall(r"dma-write address=(0x\w+) bytes=(\d+)", dump)
              if int(n) >= 4096]
     check(len(pages) > 1000, f"{len(pages)} pages were written by the disk")
-    with travel(directory) as session:
+    with travel(work, directory) as session:
         excursions = Excursions(session, seed=5)
         for _ in range(FEW):
             excursions.go()
@@ -280,14 +275,14 @@ def what_a_disk_wrote_is_part_of_the_past():
             value = session.qmp("human-monitor-command", **{
                 "command-line": f"xp /1gx {dma[0][5]}"})["return"].split()[-1]
             check(int(value, 16) == int(dma[0][8 + after], 16), f"{value}: {dma[0][0]}")
-    judge(directory, excursions.seen)
+    judge(work, directory, excursions.seen)
 
 
 # --- questions ----------------------------------------------------------------------------------
 
 @test
 def the_last_write_is_the_one_that_a_watchpoint_meets():
-    with travel(recorded(), vmlinux=symbols()) as session:
+    with travel(work, recorded(), vmlinux=symbols()) as session:
         gdb = session.gdb
         for part in (0.95, 0.7, 0.6):
             session.goto(int(session.first + (session.last - session.first) * part))
@@ -308,7 +303,7 @@ def the_last_write_is_the_one_that_a_watchpoint_meets():
 
 @test
 def the_accesses_around_now_are_told():
-    with travel(recorded(), vmlinux=symbols()) as session:
+    with travel(work, recorded(), vmlinux=symbols()) as session:
         gdb = session.gdb
         session.goto((session.first + session.last) * 2 // 3)
         now, before = session.moment(), session.digests()
@@ -331,7 +326,7 @@ def the_accesses_around_now_are_told():
 
 @test
 def questions_without_an_answer_are_refused():
-    with travel(recorded()) as session:
+    with travel(work, recorded()) as session:
         session.goto(1000)
         for question, answer in (("last-write -p 0x9000000", "is not in the guest's memory"),
                                  ("last-write -p 0x40000ffc 8", "more than one page"),
@@ -365,7 +360,7 @@ def the_tool_asks_without_a_debugger():
 
 @test_each(["continue", "reverse-continue"])
 def it_can_be_interrupted_at_once(command):
-    with travel(recorded()) as session:
+    with travel(work, recorded()) as session:
         gdb = session.gdb
         session.goto("end" if "reverse" in command else "start")
         before = session.moment()
@@ -382,12 +377,12 @@ def it_can_be_interrupted_at_once(command):
         gdb.command("delete")
         session.gdb.go("stepi")
         seen = {session.moment(): (session.digests(), command)}
-    judge(recorded(), seen)
+    judge(work, recorded(), seen)
 
 
 @test
 def who_is_interrupted_at_once_has_not_moved_and_misses_nothing():
-    with travel(recorded()) as session:
+    with travel(work, recorded()) as session:
         gdb = session.gdb
         middle = (session.first + session.last) // 2
         for i in range(6):
@@ -417,7 +412,7 @@ def who_is_interrupted_at_once_has_not_moved_and_misses_nothing():
 
 @test
 def who_is_interrupted_on_the_way_to_an_earlier_checkpoint_misses_nothing():
-    with travel(recorded()) as session:
+    with travel(work, recorded()) as session:
         session.goto("checkpoint 2")
         began = session.moment()
         session.goto(began - 5000)
@@ -426,7 +421,7 @@ def who_is_interrupted_on_the_way_to_an_earlier_checkpoint_misses_nothing():
         session.gdb.command(f"break *{pc}")
         session.gdb.go("reverse-continue")
         behind = session.moment()
-    with travel(recorded(), "--at", str(began)) as session:
+    with travel(work, recorded(), "--at", str(began)) as session:
         session.gdb.command(f"break *{pc}")
         session.gdb.start("reverse-continue")
         time.sleep(0.1)
@@ -440,7 +435,7 @@ def who_is_interrupted_on_the_way_to_an_earlier_checkpoint_misses_nothing():
 
 @test
 def nothing_can_be_written():
-    with travel(recorded()) as session:
+    with travel(work, recorded()) as session:
         session.goto((session.first + session.last) // 2)
         before = session.digests()
         for command in ("set $x0 = $x0 + 5", "set $pc = 0"):
@@ -454,7 +449,7 @@ def nothing_can_be_written():
 
 @test
 def bad_requests_are_refused_and_nothing_changes():
-    with travel(recorded()) as session:
+    with travel(work, recorded()) as session:
         session.goto(1000)
         beyond = str(session.last + 1)
         for at, refusal in (("x", "'x' is no moment"), ("-1", "'-1' is no moment"),
@@ -476,7 +471,7 @@ def bad_requests_are_refused_and_nothing_changes():
 
 @test
 def a_debugger_that_dies_or_leaves_is_followed_by_another():
-    with travel(recorded()) as session:
+    with travel(work, recorded()) as session:
         session.goto(5000)
         session.gdb.command("hbreak *0x10")
         session.gdb.start("continue")           # and is killed on the way
@@ -495,7 +490,7 @@ PACKETS = {"half": "$m40000000,", "repeat": "$m4*", "escape": "$m}", "no checksu
 
 @test_each(PACKETS)
 def a_debugger_that_dies_in_mid_packet_is_followed_by_another(packet):
-    with travel(recorded()) as session:
+    with travel(work, recorded()) as session:
         session.goto(9000)
         session.gdb.close()
         with socket.socket(socket.AF_UNIX) as client:
@@ -510,7 +505,7 @@ def a_debugger_that_dies_in_mid_packet_is_followed_by_another(packet):
 
 @test
 def a_second_debugger_is_told_so_and_does_not_disturb_the_first():
-    with travel(recorded()) as session:
+    with travel(work, recorded()) as session:
         session.goto(9000)
         with Gdb() as second:
             why = second.refusal(f"target remote {session.address}")
@@ -547,7 +542,7 @@ def our_gdb_has_commands_of_its_own():
 
 @test
 def a_step_over_a_breakpoint_that_meets_the_end_leaves_gdb_well():
-    with travel(recorded()) as session:
+    with travel(work, recorded()) as session:
         gdb = session.gdb
         for thread in (1, 2):
             session.goto("end")
@@ -562,8 +557,8 @@ def a_step_over_a_breakpoint_that_meets_the_end_leaves_gdb_well():
 
 @test
 def backwards_it_is_the_thread_that_gdb_wants_to_step():
-    """Off a breakpoint where another stands than the one that is looked at: gdb dies if that stops."""
-    with travel(recorded(), "--at", "checkpoint 1", vmlinux=symbols()) as session:
+    """Off a breakpoint of a thread that is not looked at; gdb dies if the other one stops."""
+    with travel(work, recorded(), "--at", "checkpoint 1", vmlinux=symbols()) as session:
         gdb = session.gdb
         gdb.command("rwatch jiffies_64")
         for command in ("continue", "continue", "reverse-continue"):
@@ -584,9 +579,9 @@ def backwards_it_is_the_thread_that_gdb_wants_to_step():
 
 @test
 def gdb_that_takes_a_load_for_exclusive_does_not_lose_hits():
-    """A thread that stands at an ldar with a breakpoint goes on alone, says gdb, to behind a store."""
+    """A thread that stands at an ldar with a breakpoint goes on alone, says gdb, behind a store."""
     vmlinux = symbols()
-    with travel(recorded(4), "--at", "checkpoint 1", vmlinux=vmlinux) as session:
+    with travel(work, recorded(4), "--at", "checkpoint 1", vmlinux=vmlinux) as session:
         gdb = session.gdb
         code = gdb.command("disassemble queued_spin_lock_slowpath")
         load = re.search(r"(0xf\w+) <\+\d+>:\tldar\t", code)
@@ -607,38 +602,38 @@ def gdb_that_takes_a_load_for_exclusive_does_not_lose_hits():
 
 @test
 def a_recording_that_was_cut_off_has_a_past_too():
-    directory = place("killed")
-    process = start("record", "-o", directory, "--checkpoint-interval", "0.6", "--", *stock_command(
-        "racey -t 2 -n 20000; forkstorm -t 2 -n 1000", smp=2, boot=("--mem", str(MEM_MIB))))
-    wait_for_console(b"racey: ", process)
+    directory = work.place("killed")
+    guest = stock_command("racey -t 2 -n 20000; forkstorm -t 2 -n 1000", smp=2,
+                          boot=("--mem", str(MEM_MIB)))
+    process = work.start("record", "-o", directory, "--checkpoint-interval", "0.6", "--", *guest)
+    work.console.wait_for(b"racey: ", process)
     os.kill(emulator_of(process), signal.SIGKILL)
     end(process, 1)
     check(not info(directory)["complete"], info(directory))
-    with travel(directory, "--at", "end") as session:
+    with travel(work, directory, "--at", "end") as session:
         check(session.moment() == session.last, session.when())
         excursions = Excursions(session, seed=3)
         for _ in range(FEW):
             excursions.go()
-    judge(directory, excursions.seen)
+    judge(work, directory, excursions.seen)
 
 
 @test
 def a_flight_recording_begins_where_it_was_dropped():
-    directory = place("flight")
-    qmp_socket = QMP_SOCKET + "-flight"
-    process = start("record", "-o", directory, "--keep-seconds", "1", "--qmp", qmp_socket, "--",
-                    *stock_command("forkstorm -t 2 -n 60; racey -t 2 -n 20000", smp=2,
-                                   boot=("--mem", str(MEM_MIB))))
+    directory = work.place("flight")
+    process = work.start("record", "-o", directory, "--keep-seconds", "1", "--qmp",
+                         work.path("flight.qmp"), "--",
+                         *stock_command("forkstorm -t 2 -n 60; racey -t 2 -n 20000", smp=2,
+                                        boot=("--mem", str(MEM_MIB))))
     end(process)
-    with travel(directory, "--at", "end") as session:
+    with travel(work, directory, "--at", "end") as session:
         check(session.first > 0, "nothing was dropped")
         session.goto("start")
         check(met_an_end(session.gdb.go("reverse-stepi")), session.gdb)
         excursions = Excursions(session, seed=4)
         for _ in range(FEW):
             excursions.go()
-    judge(directory, excursions.seen)
+    judge(work, directory, excursions.seen)
 
 
-if __name__ == "__main__":
-    main()
+main(work)

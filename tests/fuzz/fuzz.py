@@ -47,7 +47,8 @@ def build():
     libraries = subprocess.run(["pkg-config", "--libs", "glib-2.0", "liblz4"],
                                stdout=subprocess.PIPE, encoding="utf-8", check=True).stdout.split()
     compile_one = [clang(), *SANITIZE, "-fsanitize=fuzzer-no-link", "-std=gnu11",
-                   "-D_FILE_OFFSET_BITS=64", f"-I{TOP}", f"-I{BUILD}/core", '-DREPRISE_VERSION="fuzz"', *flags, "-c"]
+                   "-D_FILE_OFFSET_BITS=64", f"-I{TOP}", f"-I{BUILD}/core",
+                   '-DREPRISE_VERSION="fuzz"', *flags, "-c"]
     os.makedirs(PLACE, exist_ok=True)
     objects = []
     for source in sources():

@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Guests without an operating system, bare/*: how they are built and started."""
 
-import functools
 import os
 
-from tests.lib import guest_recording as recording
 from tests.lib.checkout import TOP
 from tests.lib.process import run
 from tests.lib.tap import check
@@ -13,9 +11,11 @@ TESTS = ["flags", "attributes", "bases", "random", "waits", "copies", "vector-co
          "race", "interrupts"]
 
 
-@functools.lru_cache
-def build(mode="ALL", source="bare.c"):
-    path = os.path.join(recording.TOP, f"{source}-{mode}")
+def build(workspace, mode="ALL", source="bare.c"):
+    """Return the path of a kernel, which is built once."""
+    path = workspace.path(f"{source}-{mode}")
+    if os.path.exists(path):
+        return path
     run("aarch64-linux-gnu-gcc", "-O1", "-ffreestanding", "-nostdlib", "-static", "-fno-pie",
         "-no-pie", "-mgeneral-regs-only", "-Wall", "-Wextra", "-Werror", "-Wl,-Ttext=0x40200000",
         "-Wl,--build-id=none", f"-DMODE={mode}", f"{TOP}/tests/guest/bare/{source}", "-o", path)

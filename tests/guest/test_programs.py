@@ -13,7 +13,8 @@ from tests.lib.tap import check, main, test_each
 from tests.lib.tool import built_arches
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-PROGRAMS = sorted(os.path.basename(f)[:-2] for f in glob.glob(f"{HERE}/*.c") if not f.endswith("/guest.c"))
+PROGRAMS = sorted(os.path.basename(f)[:-2] for f in glob.glob(f"{HERE}/*.c")
+                  if not f.endswith("/guest.c"))
 VCPUS = 4
 # From starting QEMU until userspace is up, on a host that does nothing else.
 READY_WITHIN_S = 10
@@ -44,8 +45,10 @@ def guest_is_up_in_time(arch):
 def long_run(arch):
     """One boot for all: each program, ten short racey, one short private, a status."""
     commands = [f"{program} || exit 1" for program in PROGRAMS]
-    commands += ["echo ten runs", "for i in 1 2 3 4 5 6 7 8 9 10; do racey -n 100000 || exit 1; done",
-                 "echo short run", f"private -t {VCPUS} -n 1", "echo \"it's\" 'a \"test\"'", "exit 7"]
+    commands += ["echo ten runs",
+                 "for i in 1 2 3 4 5 6 7 8 9 10; do racey -n 100000 || exit 1; done",
+                 "echo short run", f"private -t {VCPUS} -n 1", "echo \"it's\" 'a \"test\"'",
+                 "exit 7"]
     return boot(arch, "; ".join(commands), status=7)
 
 
@@ -62,7 +65,8 @@ def racey_races(arch):
     console = long_run(arch).split("\nten runs\n")[1].split("\nshort run\n")[0]
     signatures = re.findall(r"^racey: signature=([0-9a-f]{16}) ", console, re.M)
     check(len(signatures) == 10, console[-2000:])
-    check(len(set(signatures)) >= 9, f"{len(set(signatures))} of 10 signatures differ: {signatures}")
+    check(len(set(signatures)) >= 9,
+          f"{len(set(signatures))} of 10 signatures differ: {signatures}")
 
 
 @test_each(built_arches())

@@ -17,7 +17,8 @@ from tests.lib.tool import built_arches
 BUILD_IMAGE = f"{TOP}/images/build"
 BOOT = f"{TOP}/images/boot"
 STOCK = f"{TOP}/build/images/stock"
-UNREACHABLE = {**os.environ, "http_proxy": "http://127.0.0.1:1", "https_proxy": "http://127.0.0.1:1"}
+UNREACHABLE = {**os.environ, "http_proxy": "http://127.0.0.1:1",
+               "https_proxy": "http://127.0.0.1:1"}
 
 
 def contents(path):
@@ -48,7 +49,8 @@ def two_builds_are_the_same_bytes(arch):
         run(BUILD_IMAGE, "--arch", arch, "-o", scratch)
         again = os.path.join(scratch, "stock", arch)
         for name in ("kernel", "initrd", "image.json"):
-            check(contents(f"{again}/{name}") == contents(f"{STOCK}/{arch}/{name}"), f"{name} differs")
+            check(contents(f"{again}/{name}") == contents(f"{STOCK}/{arch}/{name}"),
+                  f"{name} differs")
 
 
 @test_each(built_arches())
@@ -66,7 +68,8 @@ def a_folder_can_be_added(arch):
         with open(f"{scratch}/add/usr/local/bin/greet", "w") as file:
             file.write("#!/bin/sh\necho hello from the added folder\nexit 3\n")
         os.chmod(f"{scratch}/add/usr/local/bin/greet", 0o755)
-        run(BUILD_IMAGE, "--arch", arch, "--add", f"{scratch}/add", "-o", scratch, "--name", "greeting")
+        run(BUILD_IMAGE, "--arch", arch, "--add", f"{scratch}/add", "-o", scratch, "--name",
+            "greeting")
         console = run(BOOT, "--arch", arch, "--image", f"{scratch}/greeting", "--timeout", "60",
                       "--run", "greet", status=3).stdout
         check("hello from the added folder" in console, console)
@@ -89,7 +92,8 @@ def what_is_missing_is_named():
     for tool, args, word in ((BUILD_IMAGE, ["--arch", arch, "--add", "/nowhere"], "/nowhere"),
                              (BUILD_IMAGE, ["--arch", arch, "--package", "no-such-package"],
                               "no-such-package"),
-                             (BOOT, ["--arch", arch, "--image", "nosuch", "--run", "true"], "nosuch"),
+                             (BOOT, ["--arch", arch, "--image", "nosuch", "--run", "true"],
+                              "nosuch"),
                              (BOOT, ["--arch", arch, "--qemu-dir", "/nowhere", "--run", "true"],
                               "/nowhere")):
         done = run("sh", "-c", '"$@"; [ $? -ne 0 ]', "sh", tool, *args)
@@ -99,9 +103,11 @@ def what_is_missing_is_named():
 @test
 def a_guest_that_hangs_is_stopped():
     arch = built_arches()[0]
-    done = run(BOOT, "--arch", arch, "--timeout", "8", "--run", "echo before; sleep 1000", status=124)
+    done = run(BOOT, "--arch", arch, "--timeout", "8", "--run", "echo before; sleep 1000",
+               status=124)
     check("before" in done.stdout, done.stdout)
-    check("stopped after 8 s: its last line was: before" in done.stderr.splitlines()[-1], done.stderr)
+    check("stopped after 8 s: its last line was: before" in done.stderr.splitlines()[-1],
+          done.stderr)
 
 
 @test

@@ -2,8 +2,8 @@
 """A guest recorded with parameters that chance decides, and replayed from everywhere.
 
 A seed decides what the guest runs, on which CPU and with which TLBs, and (`reprise record --chaos`,
-see docs/develop.md) what the recorder does with it; but not how the vCPUs run past each other.  Then
-the recording is replayed: whole, and from every checkpoint, to the end or for a while.
+see docs/develop.md) what the recorder does with it; but not how the vCPUs run past each other.
+Then the recording is replayed: whole, and from every checkpoint, to the end or for a while.
 Registers and memory must be as they were.
 
     python3 -m tests.lib.chaos SEED [DIR]
@@ -86,7 +86,8 @@ class Draw:
 
     def __str__(self):
         words = [self.run, self.cpu, "from power-on" if self.power_on else "",
-                 "--slow-path" if self.slow_path else "", "one-insn-per-tb" if self.one_insn else "",
+                 "--slow-path" if self.slow_path else "",
+                 "one-insn-per-tb" if self.one_insn else "",
                  f"TLB bits {self.recorded_tlb}, {self.replayed_tlb}, {self.other_tlb}",
                  f"--paranoid={self.paranoid}"]
         return "; ".join(word for word in words if word)
@@ -268,7 +269,7 @@ def record(draw, directory, place):
     return chaos
 
 
-# --- replaying -------------------------------------------------------------------------------------
+# --- replaying ------------------------------------------------------------------------------
 
 def replay_command(directory, *options, arguments=()):
     return [REPRISE, "replay", directory, *map(str, options), *(["--"] if arguments else []),
@@ -281,7 +282,8 @@ def replay_whole(directory, *options, arguments=()):
     try:
         with running(command, directory, "replayed") as process:
             process.wait()
-        with open(f"{directory}.console", "rb") as one, open(f"{directory}.replayed", "rb") as other:
+        with open(f"{directory}.console", "rb") as one, open(f"{directory}.replayed",
+                                                             "rb") as other:
             check(one.read() == other.read(), f"diff {directory}.console {directory}.replayed")
     except AssertionError as failure:
         raise AssertionError(f"{failure}\n{shlex.join(command)}") from None
@@ -330,7 +332,8 @@ class Legs:
     def go(self, first, last, seed, single):
         """From one checkpoint to another, or to the end."""
         options = ["--from", first, *(["--until", self.moments[last]] if last else []),
-                   *(["--chaos", seed] if seed else []), *(["--threads", "single"] if single else [])]
+                   *(["--chaos", seed] if seed else []),
+                   *(["--threads", "single"] if single else [])]
         wanted = self.digests(last) if last else None
         until = {"until": self.moments[last]} if last else {}
         failures = []
@@ -410,7 +413,7 @@ def case(seed, directory, place, small=False):
     return f"{n} checkpoints; {words}"
 
 
-# --- by hand -----------------------------------------------------------------------------------------
+# --- by hand --------------------------------------------------------------------------------
 
 def main():
     place = sys.argv[2] if len(sys.argv) > 2 else tempfile.mkdtemp(prefix="reprise-chaos-")

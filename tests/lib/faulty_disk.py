@@ -4,25 +4,30 @@
 import contextlib
 import os
 
-from tests.lib import guest_recording as recording
 from tests.lib.checkout import BUILD
 
-RULE = os.path.join(recording.TOP, "rule")
 
+class FaultyDisk:
+    """Works until let_fail()."""
 
-def failing_env():
-    """The environment of a program that is to fail."""
-    return {**os.environ, "FAILING_IO": RULE,
-            "LD_PRELOAD": os.path.join(BUILD, "core/tests/tools/failing-io.so")}
+    def __init__(self, workspace):
+        self.workspace = workspace
 
+    @property
+    def rule(self):
+        return self.workspace.path("rule")
 
-def let_fail(what, count, pattern):
-    """From now on; a new rule counts from the start, also if it is the same."""
-    with open(RULE + ".new", "w") as file:
-        print(what, count, pattern, file=file)
-    os.rename(RULE + ".new", RULE)
+    def env(self):
+        """Return the environment of a program whose disk this is."""
+        return {**os.environ, "FAILING_IO": self.rule,
+                "LD_PRELOAD": os.path.join(BUILD, "core/tests/tools/failing-io.so")}
 
+    def let_fail(self, what, count, pattern):
+        """Fail from now on; a new rule counts from the start, also if it is the same."""
+        with open(self.rule + ".new", "w") as file:
+            print(what, count, pattern, file=file)
+        os.rename(self.rule + ".new", self.rule)
 
-def let_work():
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(RULE)
+    def let_work(self):
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self.rule)

@@ -5,32 +5,47 @@ import contextlib
 import os
 import subprocess
 
-from tests.lib import guest_recording as recording
-from tests.lib.guest_recording import need, stock_command, wait_for_console
+from tests.lib.guest_recording import stock_command
+from tests.lib.qmp import Qmp
+from tests.lib.tool import need
 
 BUSY = "while :; do date; done"
-SOCKET = os.path.join(recording.TOP, "guest.qmp")
 PATIENCE_S = 60
 
 
+def socket_of(workspace):
+    """Return the path of the QMP socket that a guest in this workspace has."""
+    return workspace.path("guest.qmp")
+
+
+class LiveGuest:
+    """The process of its QEMU, and a QMP socket for anybody."""
+
+    def __init__(self, process, socket):
+        self.process, self.socket = process, socket
+
+    def connect(self):
+        return Qmp(self.socket, self.process)
+
+
 @contextlib.contextmanager
-def guest(run_this=BUSY, env=None):
-    """The stock guest, busy, with a QMP socket for anybody."""
+def live_guest(workspace, run_this=BUSY, env=None):
+    """The stock guest, busy; what it shows goes to the workspace's console."""
     need("aarch64")
-    command = stock_command(run_this, smp=2, boot=("--mem", "128"))
-    with open(recording.CONSOLE, "wb") as console:
-        process = subprocess.Popen([*command, "-qmp", f"unix:{SOCKET},server=on,wait=off"],
+    command, socket = stock_command(run_this, smp=2, boot=("--mem", "128")), socket_of(workspace)
+    with open(workspace.console.path, "wb") as console:
+        process = subprocess.Popen([*command, "-qmp", f"unix:{socket},server=on,wait=off"],
                                    stdin=subprocess.DEVNULL, stdout=console, stderr=subprocess.PIPE,
                                    env=env)
     try:
-        wait_for_console(b"reprise: begin", process)
-        yield process
+        workspace.console.wait_for(b"reprise: begin", process)
+        yield LiveGuest(process, socket)
     finally:
         process.kill()
         process.wait()
         process.stderr.close()
         with contextlib.suppress(FileNotFoundError):
-            os.unlink(SOCKET)
+            os.unlink(socket)
 
 
 def status(qmp):

@@ -12,6 +12,7 @@
 A test passes when it returns, fails when it raises, and is skipped with skip(reason) when this
 machine cannot run it.  tests/run runs all files; `python3 -m tests.FOLDER.test_NAME [WORD ...]`,
 from the top of the checkout, runs one, or those of its tests whose name has one of the words.
+A file whose tests make recordings has a workspace (workspace.py) and gives it to main().
 """
 
 import contextlib
@@ -71,8 +72,10 @@ def cleaned_up():
             _cleanups.pop()()
 
 
-def _run_one(number, name, function):
+def _run_one(number, name, function, workspace):
     try:
+        if workspace:
+            workspace.begin_test()
         with cleaned_up():
             function()
         print(f"ok {number} - {name}", flush=True)
@@ -83,15 +86,20 @@ def _run_one(number, name, function):
     except Exception:                           # the next test runs all the same
         for line in traceback.format_exc().splitlines():
             print(f"# {line}")
+        command = workspace.keep() if workspace else None
+        if command:
+            print(f"# the recording is kept; to replay it: {command}")
         print(f"not ok {number} - {name}", flush=True)
         return False
 
 
-def main():
+def main(workspace=None):
+    """Run all tests of this file, or those that the command line names.  Does not return."""
     wanted = sys.argv[1:]
     tests = [t for t in _tests if not wanted or any(w in t[0] for w in wanted)]
     if not tests:
         sys.exit(f"no test has a name with {' or '.join(wanted)}")
     print(f"1..{len(tests)}", flush=True)
-    results = [_run_one(i, *t) for i, t in enumerate(tests, 1)]
+    with workspace or contextlib.nullcontext():
+        results = [_run_one(i, *t, workspace) for i, t in enumerate(tests, 1)]
     sys.exit(0 if all(results) else 1)

@@ -11,21 +11,17 @@ makes N excursions (1) of that seed in a recording once more, from the first one
 """
 
 import contextlib
-import os
 import random
 import re
-import shutil
 import sys
 import time
 
-from tests.lib import debug_session as debugging, guest_recording as recording
+from tests.lib.debug_session import start_debug
 from tests.lib.gdb import Gdb, symbols
-from tests.lib.process import run
+from tests.lib.guest_recording import GuestWorkspace, end
 from tests.lib.qmp import Qmp
 from tests.lib.tap import Skip, check, cleaned_up
 
-GDB_SOCKET = os.path.join(recording.TOP, "gdb")
-QMP_SOCKET = os.path.join(recording.TOP, "qmp")
 FAR = 20                        # steps of one command, at most
 NEAR = 10**7                    # steps, from where an excursion begins
 PLACES = 5
@@ -52,15 +48,16 @@ def met_an_end(stop):
 class Travel:
     """A session of `reprise debug`, with gdb and QMP connected."""
 
-    def __init__(self, directory, *options, vmlinux=None):
-        self.process, address = debugging.start_debug(
-            directory, "--socket", GDB_SOCKET, "--qmp", QMP_SOCKET, *options)
-        self.qmp = Qmp(QMP_SOCKET, self.process)
+    def __init__(self, workspace, directory, *options, vmlinux=None):
+        qmp = workspace.path("qmp")
+        self.session = start_debug(workspace, directory, "--socket", workspace.path("gdb"),
+                                   "--qmp", qmp, *options)
+        self.address = self.session.address
+        self.qmp = Qmp(qmp, self.session.process)
         self.gdb = Gdb(vmlinux)
         if not vmlinux:
             self.gdb.command("set architecture aarch64")
-        self.gdb.connect(address)
-        self.address = address
+        self.gdb.connect(self.address)
         told = self.qmp("query-recorder")["return"]
         self.first, self.last = told["first-moment"], told["last-moment"]
 
@@ -74,7 +71,7 @@ class Travel:
     def close(self):
         self.gdb.close()
         self.qmp.close()
-        debugging.end_debug(self.process)
+        self.session.end()
 
     def when(self):
         """The moment, and where each vCPU is."""
@@ -105,8 +102,8 @@ class Travel:
 
 
 @contextlib.contextmanager
-def travel(directory, *options, vmlinux=None):
-    session = Travel(directory, *options, vmlinux=vmlinux)
+def travel(workspace, directory, *options, vmlinux=None):
+    session = Travel(workspace, directory, *options, vmlinux=vmlinux)
     try:
         yield session
     except BaseException:
@@ -313,14 +310,14 @@ class Excursions:
 
 # --- the judge ----------------------------------------------------------------------------------
 
-def straight(directory, moments):
+def straight(workspace, directory, moments):
     """Yields what a plain replay has at each of these moments: from a checkpoint, up to there."""
-    process, qmp = None, None
+    process, qmp, socket = None, None, workspace.path("qmp")
     for moment in sorted(moments):
         if not process:
-            process = recording.start("replay", directory, "--until", str(moment), "--qmp",
-                                      QMP_SOCKET, "--pause-at-end")
-            qmp = Qmp(QMP_SOCKET, process)
+            process = workspace.start("replay", directory, "--until", str(moment), "--qmp", socket,
+                                      "--pause-at-end")
+            qmp = Qmp(socket, process)
         else:
             qmp("recorder-replay", directory=directory, until=moment)
         ended = qmp.event("RECORDER_REPLAYED")
@@ -328,37 +325,29 @@ def straight(directory, moments):
         yield moment, qmp("query-recorder-digests")["return"]
     if process:
         qmp("quit")
-        recording.end(process)
+        end(process)
         qmp.close()
 
 
-def judge(directory, seen):
+def judge(workspace, directory, seen):
     """All that was seen is what a plain replay sees."""
-    for moment, digests in straight(directory, seen):
+    for moment, digests in straight(workspace, directory, seen):
         check(digests == seen[moment][0],
               f"moment {moment}, after {seen[moment][1]}: {seen[moment][0]}, but plain: {digests}")
 
 
-def last_moment(directory):
-    beyond = run(recording.REPRISE, "info", "--at", str(1 << 63), directory, status=2).stderr
-    return int(re.search(r"its last at (\d+)$", beyond).group(1))
-
-
 # --- by hand --------------------------------------------------------------------------------------
 
-def again(directory, seed, first=0, n=1):
+def again(workspace, directory, seed, first=0, n=1):
     vmlinux = symbols_if_any()
-    with travel(directory, vmlinux=vmlinux) as session:
+    with travel(workspace, directory, vmlinux=vmlinux) as session:
         excursions = Excursions(session, seed, kernel=bool(vmlinux), first=first)
         for _ in range(n):
             excursions.go()
             print(excursions)
-    judge(directory, excursions.seen)
+    judge(workspace, directory, excursions.seen)
 
 
 if __name__ == "__main__":
-    try:
-        with cleaned_up():
-            again(sys.argv[1], *map(int, sys.argv[2:]))
-    finally:
-        shutil.rmtree(recording.TOP)
+    with GuestWorkspace() as own, cleaned_up():
+        again(own, sys.argv[1], *map(int, sys.argv[2:]))

@@ -6,11 +6,13 @@ REPRISE_BIN, in the environment, is a folder with other ones.
 
 import json
 import os
+import re
 import signal
 import subprocess
 
 from tests.lib.checkout import BUILD
 from tests.lib.process import run
+from tests.lib.tap import skip
 
 BIN = os.environ.get("REPRISE_BIN") or os.path.join(BUILD, "bin")      # which ones to test
 REPRISE = os.path.join(BIN, "reprise")
@@ -22,9 +24,21 @@ def built_arches():
     return [a for a in ARCHES if os.path.exists(f"{BIN}/qemu-system-{a}")]
 
 
+def need(arch):
+    """Skip the test if this build has no emulator for such guests."""
+    if arch not in built_arches():
+        skip(f"no qemu-system-{arch} was built")
+
+
 def info(directory):
     """What the tool says of a recording."""
     return json.loads(run(REPRISE, "info", "--json", directory).stdout)
+
+
+def last_moment(directory):
+    """Return the last moment of a recording."""
+    beyond = run(REPRISE, "info", "--at", str(1 << 63), directory, status=2).stderr
+    return int(re.search(r"its last at (\d+)$", beyond).group(1))
 
 
 def emulator_of(process):

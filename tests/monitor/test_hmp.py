@@ -3,10 +3,11 @@
 
 import re
 
-from tests.lib.guest_recording import main, place, replay
-from tests.lib.live_guest import SOCKET, guest, status
-from tests.lib.qmp import Qmp
-from tests.lib.tap import check, test
+from tests.lib.guest_recording import GuestWorkspace
+from tests.lib.live_guest import live_guest, status
+from tests.lib.tap import check, main, test
+
+work = GuestWorkspace()
 
 
 def hmp(qmp, line):
@@ -15,9 +16,9 @@ def hmp(qmp, line):
 
 @test
 def the_human_monitor_has_the_same_commands():
-    directory = place("human")
-    with guest() as process:
-        qmp = Qmp(SOCKET, process)
+    directory = work.place("human")
+    with live_guest(work) as guest:
+        qmp = guest.connect()
         check(hmp(qmp, "info recorder") == "reprise: nothing is recorded or replayed\r\n",
               hmp(qmp, "info recorder"))
         for line in ("recorder_stop", "recorder_checkpoint"):
@@ -27,10 +28,11 @@ def the_human_monitor_has_the_same_commands():
         check(shown["max-bytes"] == 4 << 30 and shown["max-seconds"] == 3600, shown)
         check("already" in hmp(qmp, f"recorder_start {directory}"), "started twice")
         text = hmp(qmp, "info recorder")
-        check(re.match(rf"reprise: recording {re.escape(directory)} for [\d.]+ s, DMA at \d+\r\n", text),
+        check(re.match(rf"reprise: recording {re.escape(directory)} for [\d.]+ s, DMA at \d+\r\n",
+                       text),
               text)
-        check(re.search(r"on disk: \d+ bytes, \d+ more per second, \d+ free, limit 4294967296 bytes, "
-                        r"limit 3600 s\r\n", text), text)
+        check(re.search(r"on disk: \d+ bytes, \d+ more per second, \d+ free, "
+                        r"limit 4294967296 bytes, limit 3600 s\r\n", text), text)
         check(re.search(r"\r\n +1  \w+ +\d+ ", text), text)
         check(hmp(qmp, "recorder_checkpoint") == "checkpoint-1\r\n", "checkpoint")
         check(qmp.event("RECORDER_CHECKPOINT")["name"] == "checkpoint-1", "it is not on disk")
@@ -43,8 +45,8 @@ def the_human_monitor_has_the_same_commands():
                             ("info recorder", "help info")):
             check(words in hmp(qmp, line), hmp(qmp, line))
         qmp.close()
-    replay(directory)
-    replay(directory, "--from", "1")
+    work.replay(directory)
+    work.replay(directory, "--from", "1")
 
 
-main()
+main(work)

@@ -13,13 +13,14 @@ import tempfile
 import time
 import xml.etree.ElementTree as ElementTree
 
-from tests.lib.checkout import TOP as SOURCE
-from tests.lib.guest_recording import TOP, main, need, place, replay
+from tests.lib.checkout import TOP
+from tests.lib.guest_recording import GuestWorkspace
 from tests.lib.process import one_line, run
-from tests.lib.tap import check, need_root, skip, test
-from tests.lib.tool import BIN, REPRISE, info
+from tests.lib.tap import check, main, need_root, skip, test
+from tests.lib.tool import BIN, REPRISE, info, need
 
-SCRIPT = os.path.join(SOURCE, "scripts/libvirt")
+work = GuestWorkspace()
+SCRIPT = os.path.join(TOP, "scripts/libvirt")
 PATIENCE_S = 60
 BUSY = "while :; do date; done"
 NAME = "reprise-test"
@@ -40,7 +41,8 @@ class Libvirt:
             return
         need("aarch64")
         need_root()
-        fetched = subprocess.run([SCRIPT, "fetch"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        fetched = subprocess.run([SCRIPT, "fetch"], stdout=subprocess.PIPE,
+                                 stderr=subprocess.STDOUT,
                                  encoding="utf-8")
         if fetched.returncode != 0:
             cls.refusal = f"libvirt cannot be fetched: {fetched.stdout.strip()}"
@@ -51,7 +53,8 @@ class Libvirt:
         while subprocess.run([SCRIPT, "virsh", cls.directory, "uri"], stdout=subprocess.DEVNULL,
                              stderr=subprocess.DEVNULL).returncode != 0:
             if cls.process.poll() == NOT_HERE:
-                cls.refusal = "this machine does not let libvirt have name spaces and mounts of its own"
+                cls.refusal = ("this machine does not let libvirt have name spaces and mounts of "
+                               "its own")
                 skip(cls.refusal)
             check(cls.process.poll() is None and time.monotonic() < deadline,
                   f"libvirtd does not start; see {cls.directory}/log/libvirtd.out")
@@ -88,10 +91,10 @@ class Domain:
 
     def __init__(self, *args):
         Libvirt.start()
-        self.console = os.path.join(TOP, "domain.console")
+        self.console = work.path("domain.console")
         text = run(REPRISE, "xml", "--name", NAME, "--mem", "128", "--run", BUSY,
                    "--console", self.console, *args).stdout
-        self.path = os.path.join(TOP, "domain.xml")
+        self.path = work.path("domain.xml")
         with open(self.path, "w") as file:
             file.write(text)
 
@@ -127,7 +130,7 @@ def wait_for_lines(domain, more):
 def check_recording(directory, vcpus):
     said = info(directory)
     check(said["complete"] and said["vcpus"] == vcpus and said["start"] == "running", said)
-    shown, line = replay(directory)
+    shown, line = work.replay(directory)
     check("replayed identically" in line and b"20" in shown, f"{line} {shown}")
 
 
@@ -135,7 +138,7 @@ def check_recording(directory, vcpus):
 
 @test
 def the_whole_cycle_by_virsh():
-    directory = place("by-virsh")
+    directory = work.place("by-virsh")
     with Domain("--smp", "2") as domain:
         check(execute("query-recorder")["return"]["state"] == "off", "it is recorded already")
         answer = execute("recorder-start", directory=directory)
@@ -154,16 +157,18 @@ def the_whole_cycle_by_virsh():
 
 @test
 def the_whole_cycle_by_the_tool():
-    directory = place("by-tool")
+    directory = work.place("by-tool")
     with Domain("--smp", "2") as domain:
         check(tool("status").stdout == "off\n", tool("status").stdout)
         check("recording in" in one_line(tool("start", "-o", directory).stderr), "start")
         wait_for_lines(domain, 20)
-        check(tool("status").stdout.startswith(f"recording {directory} for "), tool("status").stdout)
+        check(tool("status").stdout.startswith(f"recording {directory} for "),
+              tool("status").stdout)
         check(json.loads(tool("status", "--json").stdout)["state"] == "recording", "status --json")
-        check("already" in one_line(tool("start", "-o", place("x"), status=2).stderr), "twice")
+        check("already" in one_line(tool("start", "-o", work.place("x"), status=2).stderr), "twice")
         check(one_line(tool("stop").stderr) == f"reprise: recorded {directory}", "stop")
-        check("nothing is being recorded" in one_line(tool("stop", status=2).stderr), "stopped twice")
+        check("nothing is being recorded" in one_line(tool("stop", status=2).stderr),
+              "stopped twice")
         wait_for_lines(domain, 5)
     check_recording(directory, 2)
     line = one_line(tool("status", status=2).stderr)
@@ -172,12 +177,12 @@ def the_whole_cycle_by_the_tool():
 
 @test
 def a_domain_that_is_destroyed_ends_its_recording():
-    directory = place("destroyed")
+    directory = work.place("destroyed")
     with Domain() as domain:
         tool("start", "-o", directory)
         wait_for_lines(domain, 10)
     check(info(directory)["replayable"], "not by this build")
-    replay(directory)
+    work.replay(directory)
 
 
 @test
@@ -197,7 +202,7 @@ def a_domain_that_does_not_run_is_named():
 @test
 def a_definition_as_it_comes_is_accepted():
     Libvirt.start()
-    path = os.path.join(TOP, "plain.xml")
+    path = work.path("plain.xml")
     with open(path, "w") as file:
         file.write(run(REPRISE, "xml").stdout)
     virsh("define", "--validate", path)
@@ -209,7 +214,7 @@ def a_definition_as_it_comes_is_accepted():
 
 @test
 def more_than_eight_vcpus_can_be_recorded():
-    directory = place("nine")
+    directory = work.place("nine")
     with Domain("--smp", "9") as domain:
         tool("start", "-o", directory)
         wait_for_lines(domain, 3)
@@ -228,8 +233,10 @@ def the_definition_has_what_was_asked_for():
     need("aarch64")
     domain = definition("--name", "a<b", "--smp", "3", "--mem", "64", "--run", "echo '<&>'")
     check(domain.findtext("name") == "a<b" and domain.findtext("vcpu") == "3", "name, vcpu")
-    check(domain.findtext("memory") == "64" and domain.find("memory").get("unit") == "MiB", "memory")
-    check(domain.findtext("devices/emulator") == os.path.join(BIN, "qemu-system-aarch64"), "emulator")
+    check(domain.findtext("memory") == "64" and domain.find("memory").get("unit") == "MiB",
+          "memory")
+    check(domain.findtext("devices/emulator") == os.path.join(BIN, "qemu-system-aarch64"),
+          "emulator")
     check(os.path.exists(domain.findtext("os/kernel")), "kernel")
     check(os.path.exists(domain.findtext("os/initrd")), "initrd")
     check("echo '<&>'" in domain.findtext("os/cmdline"), domain.findtext("os/cmdline"))
@@ -250,6 +257,6 @@ def a_definition_that_cannot_be_is_refused():
 
 
 try:
-    main()
+    main(work)
 finally:
     Libvirt.stop()

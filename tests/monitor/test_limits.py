@@ -7,22 +7,23 @@ import shutil
 import socket
 import time
 
-from tests.lib import guest_recording as recording
-from tests.lib.guest_recording import TOP, copy_of_hello, hello, main, place, replay
-from tests.lib.live_guest import PATIENCE_S, SOCKET, guest, status
+from tests.lib.guest_recording import GuestWorkspace
+from tests.lib.live_guest import PATIENCE_S, live_guest, socket_of, status
 from tests.lib.process import run
 from tests.lib.qmp import Qemu, Qmp
-from tests.lib.tap import after_test, check, need_root, test
+from tests.lib.tap import after_test, check, main, need_root, test
 from tests.lib.tool import info
+
+work = GuestWorkspace()
 
 
 # --- limits and events ----------------------------------------------------------------
 
 @test
 def a_recording_ends_at_its_time_limit():
-    directory = place("seconds")
-    with guest() as process:
-        qmp = Qmp(SOCKET, process)
+    directory = work.place("seconds")
+    with live_guest(work) as guest:
+        qmp = guest.connect()
         check(qmp("recorder-start", directory=directory, **{"max-seconds": 1.5}) == {"return": {}},
               "start")
         check(qmp.event("RECORDER_STARTED") == {"directory": directory}, "another one")
@@ -36,15 +37,15 @@ def a_recording_ends_at_its_time_limit():
         qmp.close()
     said = info(directory)
     check(1.4 < said["seconds"] < 4 and said["end_reason"] == "max-seconds", said)
-    replay(directory)
+    work.replay(directory)
 
 
 @test
 def a_recording_ends_at_its_size_limit():
     """Every 100 steps are logged, so that it grows."""
-    directory, limit = place("bytes"), 30 << 20
-    with guest() as process:
-        qmp = Qmp(SOCKET, process)
+    directory, limit = work.place("bytes"), 30 << 20
+    with live_guest(work) as guest:
+        qmp = guest.connect()
         check(qmp("recorder-start", directory=directory,
                   **{"max-bytes": limit, "digest-interval": 100}) == {"return": {}}, "start")
         seen = []
@@ -61,14 +62,14 @@ def a_recording_ends_at_its_size_limit():
     size = sum(os.path.getsize(os.path.join(where, name))
                for where, _, names in os.walk(directory) for name in names)
     check(limit < size < 2 * limit, f"{size} bytes, the limit was {limit}")
-    replay(directory)
+    work.replay(directory)
 
 
 @test
 def the_limit_of_a_paused_guest_leaves_it_paused():
-    directory = place("paused")
-    with guest() as process:
-        qmp = Qmp(SOCKET, process)
+    directory = work.place("paused")
+    with live_guest(work) as guest:
+        qmp = guest.connect()
         check(qmp("recorder-start", directory=directory, **{"max-seconds": 1}) == {"return": {}},
               "start")
         qmp("stop")
@@ -76,29 +77,30 @@ def the_limit_of_a_paused_guest_leaves_it_paused():
         check(ended["reason"] == "max-seconds" and ended["complete"], ended)
         check(not qmp("query-status")["return"]["running"], "it runs")
         qmp.close()
-    replay(directory)
+    work.replay(directory)
 
 
 @test
 def limits_that_make_no_sense_are_refused():
     with Qemu("aarch64", "-cpu", "cortex-a72,pmu=off") as qemu:
         for name in ("max-bytes", "max-seconds"):
-            answer = qemu.qmp("recorder-start", directory=place("senseless"), **{name: 0})
+            answer = qemu.qmp("recorder-start", directory=work.place("senseless"), **{name: 0})
             check(name in answer["error"]["desc"], answer)
-        check(not os.path.exists(os.path.join(TOP, "senseless")), "it left something behind")
+        check(not os.path.exists(work.path("senseless")), "it left something behind")
 
 
 @test
 def low_disk_space_is_told_once():
     need_root()
-    disk = place("disk")
+    disk = work.place("disk")
     os.mkdir(disk)
     run("mount", "-t", "tmpfs", "-o", "size=64M", "tmpfs", disk)
     after_test(run, "umount", disk)
     directory = os.path.join(disk, "recording")
-    with guest() as process:
-        qmp = Qmp(SOCKET, process)
-        check(qmp("recorder-start", directory=directory, **{"digest-interval": 1}) == {"return": {}},
+    with live_guest(work) as guest:
+        qmp = guest.connect()
+        check(qmp("recorder-start", directory=directory,
+                  **{"digest-interval": 1}) == {"return": {}},
               "start")
         low = qmp.event("RECORDER_LOW_DISK_SPACE")
         check(low["directory"] == directory and 0 <= low["free-bytes"] < low["threshold"], low)
@@ -109,13 +111,13 @@ def low_disk_space_is_told_once():
         check(not qmp.named("RECORDER_LOW_DISK_SPACE"), "told again")
         check(qmp("query-status")["return"]["running"], "the guest does not go on")
         qmp.close()
-    replay(directory)
+    work.replay(directory)
 
 
 def replayed(directory, *options):
     """A replay's events, and what query-recorder said meanwhile."""
-    path = os.path.join(TOP, "replay.qmp")
-    process = recording.start("replay", directory, "--qmp", path, "--pause-at-end", *options)
+    path = work.path("replay.qmp")
+    process = work.start("replay", directory, "--qmp", path, "--pause-at-end", *options)
     qmp = Qmp(path, process)
     shown, deadline = [], time.monotonic() + PATIENCE_S
     while not qmp.named("RECORDER_REPLAYED"):
@@ -131,9 +133,9 @@ def replayed(directory, *options):
 
 @test
 def a_divergence_is_an_event():
-    directory = copy_of_hello()
-    other = place("other")
-    recording.record(other, "--run", "echo hello, too")
+    directory = work.copy_of_hello()
+    other = work.place("other")
+    work.record(other, "--run", "echo hello, too")
     shutil.copy(os.path.join(other, "vcpu-0.data"), directory)
     events, _ = replayed(directory)
     names = [event["event"] for event in events if event["event"].startswith("RECORDER_")]
@@ -146,7 +148,7 @@ def a_divergence_is_an_event():
 
 @test
 def a_replay_shows_its_progress():
-    events, shown = replayed(hello()[0])
+    events, shown = replayed(work.hello()[0])
     progress = [now["progress"] for now in shown]
     check(progress == sorted(progress) and 0 <= progress[0] < progress[-1] <= 1, progress[:10])
     check(not any(e["event"] == "RECORDER_DIVERGED" for e in events), events)
@@ -157,7 +159,7 @@ def a_replay_shows_its_progress():
 def send_and_hang_up(text):
     """What a client that dies in mid-command leaves."""
     with socket.socket(socket.AF_UNIX) as client:
-        client.connect(SOCKET)
+        client.connect(socket_of(work))
         stream = client.makefile("rw", encoding="utf-8")
         stream.readline()
         stream.write('{"execute": "qmp_capabilities"}')
@@ -169,15 +171,15 @@ def send_and_hang_up(text):
 
 @test
 def clients_that_hang_up_do_no_harm():
-    directory = place("hung-up")
+    directory = work.place("hung-up")
     start = json.dumps({"execute": "recorder-start", "arguments": {"directory": directory}})
-    with guest() as process:
+    with live_guest(work) as guest:
         send_and_hang_up(start[:40])
-        qmp = Qmp(SOCKET, process)
+        qmp = guest.connect()
         check(status(qmp)["state"] == "off", "half a command was done")
         qmp.close()
         send_and_hang_up(start)
-        qmp = Qmp(SOCKET, process)
+        qmp = guest.connect()
         deadline = time.monotonic() + PATIENCE_S
         # It may be that QEMU noticed first that nobody is there.
         if status(qmp)["state"] == "off":
@@ -186,17 +188,17 @@ def clients_that_hang_up_do_no_harm():
         for _ in range(20):
             send_and_hang_up('{"execute": "query-recorder"}' * 3)
         send_and_hang_up('{"execute": "recorder-stop"')
-        qmp = Qmp(SOCKET, process)
+        qmp = guest.connect()
         check(status(qmp)["state"] == "recording", status(qmp))
         qmp.close()
         send_and_hang_up('{"execute": "recorder-stop"}')
-        qmp = Qmp(SOCKET, process)
+        qmp = guest.connect()
         if status(qmp)["state"] == "recording":
             qmp("recorder-stop")
         check(status(qmp)["last-recording"]["complete"], status(qmp))
         check(qmp("query-status")["return"]["running"] and time.monotonic() < deadline, "it hangs")
         qmp.close()
-    replay(directory)
+    work.replay(directory)
 
 
-main()
+main(work)

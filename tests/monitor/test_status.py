@@ -7,33 +7,35 @@ import select
 import signal
 import time
 
-from tests.lib.guest_recording import TOP, end, main, need, place, start, wait_for_console
+from tests.lib.guest_recording import GuestWorkspace, end
 from tests.lib.live_guest import BUSY, status
 from tests.lib.qmp import Qemu, Qmp
-from tests.lib.tap import check, test, test_each
-from tests.lib.tool import emulator_of
+from tests.lib.tap import check, main, test, test_each
+from tests.lib.tool import emulator_of, need
 
+work = GuestWorkspace()
+CROWD = "handoff -n 2000; locks -n 2000; pipes -n 200"
 STATES = {"running", "safe", "waiting", "halted", "finished"}
 
 
 def socket():
-    return os.path.join(TOP, "qmp")
+    return work.path("qmp")
 
 
 def counters(members):
     return {member["name"]: member["value"] for member in members}
 
 
+@work.shared
 def busy():
-    """A recording, and where it is replayed from, that tests share."""
-    if not hasattr(busy, "kept"):
-        busy.kept = place("busy")
-        process = start("record", "-o", busy.kept, "--run", BUSY)
-        wait_for_console(b"reprise: begin", process)
-        time.sleep(2)
-        process.terminate()
-        end(process)
-    return busy.kept
+    """A recording of some seconds."""
+    directory = work.place("busy")
+    process = work.start("record", "-o", directory, "--run", BUSY)
+    work.console.wait_for(b"reprise: begin", process)
+    time.sleep(2)
+    process.terminate()
+    end(process)
+    return directory
 
 
 def table_from(process, pid):
@@ -55,9 +57,9 @@ def stop_and_quit(process, qmp):
 
 @test
 def a_recording_shows_where_it_is():
-    process = start("record", "-o", place("shown"), "--qmp", socket(), "--run", BUSY)
+    process = work.start("record", "-o", work.place("shown"), "--qmp", socket(), "--run", BUSY)
     qmp = Qmp(socket(), process)
-    wait_for_console(b"reprise: begin", process)
+    work.console.wait_for(b"reprise: begin", process)
     first = status(qmp)
     seen = set()
     for _ in range(50):
@@ -83,23 +85,26 @@ def a_recording_shows_where_it_is():
 
 @test
 def two_vcpus_show_what_they_wait_for():
-    directory = place("two")
-    process = start("record", "-o", directory, "--smp", "2", "--qmp", socket(),
-                    "--run", "while :; do racey -t 2 -n 2000; done")
+    directory = work.place("two")
+    process = work.start("record", "-o", directory, "--smp", "2", "--qmp", socket(),
+                         "--run", "while :; do racey -t 2 -n 2000; done")
     qmp = Qmp(socket(), process)
-    wait_for_console(b"signature", process)
+    work.console.wait_for(b"signature", process)
     waits, deadline = set(), time.monotonic() + 60
     while not waits & {"vCPU 0", "vCPU 1"} and time.monotonic() < deadline:
         shown = status(qmp)
         for vcpu in shown["vcpus"]:
             waits |= set(re.findall(r"vCPU \d|DMA|lock", vcpu.get("waits-for", "")))
     check(waits & {"vCPU 0", "vCPU 1"}, waits)
-    check([vcpu["vcpu"] for vcpu in shown["vcpus"]] == [0, 1] and shown["tracking-memory"] > 0, shown)
+    check([vcpu["vcpu"] for vcpu in shown["vcpus"]] == [0, 1] and shown["tracking-memory"] > 0,
+          shown)
     for vcpu in shown["vcpus"]:
         counts = counters(vcpu["statistics"])
-        check(all(counts[name] > 0 for name in ("arcs", "misses", "lines asked for", "us waited")), counts)
+        check(all(counts[name] > 0 for name in ("arcs", "misses", "lines asked for", "us waited")),
+              counts)
         check(any(name.startswith("waits below ") for name in counts), counts)
-    unasked = [counters(vcpu["statistics"])["lines taken from user mode"] for vcpu in shown["vcpus"]]
+    unasked = [counters(vcpu["statistics"])["lines taken from user mode"]
+               for vcpu in shown["vcpus"]]
     check(sum(unasked) > 0, shown)
     stop_and_quit(process, qmp)
 
@@ -107,17 +112,17 @@ def two_vcpus_show_what_they_wait_for():
 @test
 def more_vcpus_than_cores_give_way_and_keep_hot_lines():
     # They are for speed alone: if one were lost in guests, nothing else in make check would tell.
-    wanted = ("host cores given away", "leases", "leases ended early", "lines given back", "pages moved",
-              "migratory lines", "granted in mid-step")
+    wanted = ("host cores given away", "leases", "leases ended early", "lines given back",
+              "pages moved", "migratory lines", "granted in mid-step")
     cores = os.sched_getaffinity(0)
     os.sched_setaffinity(0, sorted(cores)[:2])
     try:
-        process = start("record", "-o", place("crowded"), "--smp", "4", "--qmp", socket(),
-                        "--run", "while :; do handoff -n 2000; locks -n 2000; pipes -n 200; done")
+        process = work.start("record", "-o", work.place("crowded"), "--smp", "4", "--qmp", socket(),
+                             "--run", f"while :; do {CROWD}; done")
     finally:
         os.sched_setaffinity(0, cores)
     qmp = Qmp(socket(), process)
-    wait_for_console(b"handoff", process)
+    work.console.wait_for(b"handoff", process)
     totals, deadline = {}, time.monotonic() + 60
     while not all(totals.get(name) for name in wanted) and time.monotonic() < deadline:
         time.sleep(0.1)
@@ -129,9 +134,9 @@ def more_vcpus_than_cores_give_way_and_keep_hot_lines():
 
 @test
 def a_replay_shows_what_comes_next():
-    process = start("replay", busy(), "--qmp", socket())
+    process = work.start("replay", busy(), "--qmp", socket())
     qmp = Qmp(socket(), process)
-    wait_for_console(b"reprise: begin", process)
+    work.console.wait_for(b"reprise: begin", process)
     while (shown := status(qmp))["state"] == "replaying" and not shown["vcpus"]:
         pass
     vcpu = shown["vcpus"][0]
@@ -148,8 +153,8 @@ def a_replay_shows_what_comes_next():
 
 @test_each(["QEMU", "the tool"])
 def a_signal_prints_a_table(to):
-    process = start("record", "-o", place("signalled"), "--run", BUSY)
-    wait_for_console(b"reprise: begin", process)
+    process = work.start("record", "-o", work.place("signalled"), "--run", BUSY)
+    work.console.wait_for(b"reprise: begin", process)
     pid = process.pid if to == "the tool" else emulator_of(process)
     for _ in range(3):
         text = table_from(process, pid)
@@ -163,8 +168,8 @@ def a_signal_prints_a_table(to):
 
 @test
 def a_signal_during_replay_prints_a_table():
-    process = start("replay", busy())
-    wait_for_console(b"reprise: begin", process)
+    process = work.start("replay", busy())
+    work.console.wait_for(b"reprise: begin", process)
     text = table_from(process, emulator_of(process))
     check(text.startswith("reprise: replaying ") and "next event" in text, text)
     check(re.search(r"^ +0  \w+ +\d+  \w+ at \d+ ", text, re.M), text)
@@ -178,11 +183,11 @@ def a_signal_to_a_qemu_that_does_not_record_does_nothing():
         os.kill(qemu.process.pid, signal.SIGUSR1)
         check(status(qemu.qmp)["state"] == "off" and qemu.process.poll() is None, "it minds")
         # Nor is it told later.
-        check(qemu.qmp("recorder-start", directory=place("late")) == {"return": {}}, "start")
+        check(qemu.qmp("recorder-start", directory=work.place("late")) == {"return": {}}, "start")
         check(status(qemu.qmp)["state"] == "recording", "not recording")
         qemu.qmp("recorder-stop")
         said = os.read(qemu.process.stderr.fileno(), 65536)     # at least that it waits for us
         check(b"reprise: " not in said, said)
 
 
-main()
+main(work)

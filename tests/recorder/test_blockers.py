@@ -6,16 +6,15 @@ import contextlib
 import os
 import time
 
-from tests.lib import debug_session as debugging
-from tests.lib.guest_recording import (TOP, console, end, main, place, record, replay, start,
-                                       stock_command)
-from tests.lib.live_guest import SOCKET, guest, status
+from tests.lib.debug_session import start_debug
+from tests.lib.guest_recording import GuestWorkspace, end, stock_command
+from tests.lib.live_guest import live_guest, status
 from tests.lib.process import one_line
 from tests.lib.qmp import Qemu, Qmp
-from tests.lib.tap import check, test
+from tests.lib.tap import check, main, test
 from tests.lib.tool import info
 
-DISK, STREAM, QMP = (os.path.join(TOP, name) for name in ("disk.qcow2", "stream", "qmp"))
+work = GuestWorkspace()
 PATIENCE_S = 60
 RECORDED = "while a recording is made, since it "
 STOP_FIRST = ": end it with recorder-stop first"
@@ -59,7 +58,7 @@ def background_snapshot(qmp):
     def set_to(state):
         return refusal(qmp("migrate-set-capabilities", capabilities=[
             {"capability": "background-snapshot", "state": state}]))
-    said = set_to(True) or migrate(qmp, f"file:{STREAM}")
+    said = set_to(True) or migrate(qmp, f"file:{work.path('stream')}")
     set_to(False)
     return said
 
@@ -71,10 +70,10 @@ def dirty_rate(qmp, mode, seconds=1):
 USERS = {
     "savevm": lambda qmp: hmp(qmp, "savevm other"),
     "snapshot-save": lambda qmp: snapshot(qmp, "snapshot-save", "another"),
-    "migrate to a file": lambda qmp: migrate(qmp, f"file:{STREAM}"),
+    "migrate to a file": lambda qmp: migrate(qmp, f"file:{work.path('stream')}"),
     "migrate to a program": lambda qmp: migrate(qmp, "exec:cat >/dev/null"),
-    "migrate to a socket": lambda qmp: migrate(qmp, f"unix:{STREAM}"),
-    "cpr-reboot": lambda qmp: migrate(qmp, f"file:{STREAM}", "cpr-reboot"),
+    "migrate to a socket": lambda qmp: migrate(qmp, f"unix:{work.path('stream')}"),
+    "cpr-reboot": lambda qmp: migrate(qmp, f"file:{work.path('stream')}", "cpr-reboot"),
     "background snapshot": background_snapshot,
     "dirty bits": lambda qmp: dirty_rate(qmp, "dirty-bitmap"),
     "loadvm": lambda qmp: hmp(qmp, "loadvm before"),
@@ -87,9 +86,10 @@ SAY_NO = {"devices of Xen": "while vm is running", "background snapshot": "not s
 
 def make_disk(qmp):
     """One that can hold snapshots; the guest has nothing to do with it."""
-    with open(DISK, "wb"):
+    disk = work.path("disk.qcow2")
+    with open(disk, "wb"):
         pass
-    qmp("blockdev-add", driver="file", filename=DISK, **{"node-name": "file"})
+    qmp("blockdev-add", driver="file", filename=disk, **{"node-name": "file"})
     check(not job(qmp, "blockdev-create",
                   options={"driver": "qcow2", "file": "file", "size": 1 << 20}), "blockdev-create")
     qmp("blockdev-add", driver="qcow2", file="file", **{"node-name": "disk"})
@@ -98,8 +98,8 @@ def make_disk(qmp):
 @contextlib.contextmanager
 def guest_with_disk():
     """It runs, and has a snapshot named `before`."""
-    with guest() as process:
-        qmp = Qmp(SOCKET, process)
+    with live_guest(work) as guest:
+        qmp = guest.connect()
         make_disk(qmp)
         check(hmp(qmp, "savevm before") == "", "it cannot be saved at all")
         yield qmp
@@ -155,7 +155,7 @@ def all_are_allowed(qmp):
 
 @test
 def nobody_saves_or_loads_a_guest_that_is_recorded():
-    directory = place("recorded")
+    directory = work.place("recorded")
     with guest_with_disk() as qmp:
         check(not refusal(qmp("recorder-start", directory=directory)), "recorder-start")
         time.sleep(0.3)
@@ -169,17 +169,17 @@ def nobody_saves_or_loads_a_guest_that_is_recorded():
         time.sleep(0.3)
         check(status(qmp)["state"] == "recording", "it has ended")
         check(not refusal(qmp("recorder-stop")), "recorder-stop")
-        recorded = console()
+        recorded = work.console.read()
         all_are_allowed(qmp)
     for number in range(len(info(directory)["checkpoints"])):
-        shown, said = replay(directory, "--from", str(number))
+        shown, said = work.replay(directory, "--from", str(number))
         check("replayed identically" in said and shown and shown in recorded, f"{number}: {said}")
     check(number == 1, "a checkpoint is missing")
 
 
 @test
 def nothing_is_recorded_while_others_save():
-    directory = place("not-yet")
+    directory = work.place("not-yet")
 
     def cannot_start(word):
         said = one_line(refusal(qmp("recorder-start", directory=directory)))
@@ -199,22 +199,23 @@ def nothing_is_recorded_while_others_save():
         qmp("stop")
         check(hmp(qmp, "savevm paused") == "", "savevm")
         for _ in range(2):
-            check(not refusal(qmp("recorder-start", directory=place("not-yet"))), "recorder-start")
+            check(not refusal(qmp("recorder-start", directory=work.place("not-yet"))),
+                  "recorder-start")
             check(is_blocked(qmp), "not blocked")
             qmp("cont")
             time.sleep(0.2)
             check(not refusal(qmp("recorder-stop", pause=True)), "recorder-stop")
             check(not is_blocked(qmp), "still blocked")
-    replay(directory)
+    work.replay(directory)
 
 
 @test
 def a_start_that_fails_blocks_nobody():
     """What goes wrong later on the way is in test_faults.py."""
-    full = place("full")
+    full = work.place("full")
     os.makedirs(os.path.join(full, "something"))
-    with guest() as process:
-        qmp = Qmp(SOCKET, process)
+    with live_guest(work) as guest:
+        qmp = guest.connect()
         for directory in (full, "/proc/nothing"):
             check(refusal(qmp("recorder-start", directory=directory)), directory)
             check(not is_blocked(qmp), directory)
@@ -224,25 +225,25 @@ def a_start_that_fails_blocks_nobody():
 @test
 def what_must_be_migratable_is_recorded_and_replayed():
     """A recording ends, and with it what it blocks."""
-    directory = place("only-migratable")
-    record(directory, "--", *stock_command("true"), "-only-migratable")
-    replay(directory, "--", "-only-migratable")
+    directory = work.place("only-migratable")
+    work.record(directory, "--", *stock_command("true"), "-only-migratable")
+    work.replay(directory, "--", "-only-migratable")
 
 
 @test
 def a_guest_that_is_still_to_come_is_not_recorded():
     with Qemu("aarch64", "-cpu", "cortex-a72,pmu=off", "-incoming", "defer") as qemu:
-        said = one_line(refusal(qemu.qmp("recorder-start", directory=place("incoming"))))
+        said = one_line(refusal(qemu.qmp("recorder-start", directory=work.place("incoming"))))
         check("cannot record now: the guest is being received" in said, said)
 
 
 # --- replaying ----------------------------------------------------------------------------------
 
+@work.shared
 def replayed():
-    if not hasattr(replayed, "kept"):
-        replayed.kept = place("replayed")
-        record(replayed.kept, "--smp", "2", "--run", "forkstorm -t 2 -n 5")
-    return replayed.kept
+    directory = work.place("replayed")
+    work.record(directory, "--smp", "2", "--run", "forkstorm -t 2 -n 5")
+    return directory
 
 
 def all_are_refused_too(qmp):
@@ -253,8 +254,9 @@ def all_are_refused_too(qmp):
 
 @test
 def nobody_saves_or_loads_a_replay():
-    process = start("replay", replayed(), "--qmp", QMP, "--pause-at-end")
-    qmp = Qmp(QMP, process)
+    path = work.path("qmp")
+    process = work.start("replay", replayed(), "--qmp", path, "--pause-at-end")
+    qmp = Qmp(path, process)
     wait_until(lambda: status(qmp)["state"] == "replaying")
     all_are_refused_too(qmp)
     check(qmp.event("RECORDER_REPLAYED")["identical"], "it diverged")
@@ -266,8 +268,9 @@ def nobody_saves_or_loads_a_replay():
 
 @test
 def nobody_saves_or_loads_what_a_debugger_travels_through():
-    process, _ = debugging.start_debug(replayed(), "--at", "1000000", "--qmp", QMP)
-    qmp = Qmp(QMP, process)
+    path = work.path("qmp")
+    session = start_debug(work, replayed(), "--at", "1000000", "--qmp", path)
+    qmp = Qmp(path, session.process)
     all_are_refused_too(qmp)
     last = status(qmp)["last-moment"]
     for moment in (last // 2, last // 3):
@@ -280,7 +283,7 @@ def nobody_saves_or_loads_what_a_debugger_travels_through():
     wait_until(lambda: not qmp("query-status")["return"]["running"])
     check(status(qmp)["moment"] == last, status(qmp))
     qmp.close()
-    debugging.end_debug(process)
+    session.end()
 
 
-main()
+main(work)

@@ -11,15 +11,16 @@ import re
 import shutil
 import time
 
-from tests.lib import guest_recording as recording
-from tests.lib.faulty_disk import failing_env, let_fail, let_work
-from tests.lib.guest_recording import end, main, place, replay, wait_for_console
-from tests.lib.live_guest import SOCKET, guest, status
+from tests.lib.faulty_disk import FaultyDisk
+from tests.lib.guest_recording import GuestWorkspace, end
+from tests.lib.live_guest import live_guest, status
 from tests.lib.process import one_line, run
-from tests.lib.qmp import Qmp
-from tests.lib.tap import after_test, check, test, test_each
+from tests.lib.tap import after_test, check, main, test, test_each
 from tests.lib.tool import REPRISE, info
+from tests.lib.workspace import PATIENCE_S
 
+work = GuestWorkspace()
+disk = FaultyDisk(work)
 EIO = "Input/output error"
 OFTEN = {"digest-interval": 1000}               # so that logs grow
 CHECKPOINTS = {"checkpoint-interval": 0.3}
@@ -37,7 +38,7 @@ def is_unharmed(qmp):
 def ends_early(qmp, directory):
     """Waits for it; the reason."""
     ended = qmp.event("RECORDER_STOPPED")
-    let_work()
+    disk.let_work()
     check(ended["directory"] == directory and not ended["complete"], ended)
     check(status(qmp)["last-recording"] == ended, status(qmp))
     is_unharmed(qmp)
@@ -54,7 +55,7 @@ def is_sound(directory, *more):
     """What is there can be replayed, and there is no @more than that; what replay says."""
     run(REPRISE, "verify", directory)
     named = checkpoints_of(directory)
-    said = replay(directory, "--from", str(len(named) - 1))[1]
+    said = work.replay(directory, "--from", str(len(named) - 1))[1]
     check("the recording is not complete" in said, said)
     left = {name for name in os.listdir(directory) if name.startswith("checkpoint-")}
     check(left == set(named) | set(more), f"{left} are there, {named} are named")
@@ -72,20 +73,20 @@ START = [
     ("fsync", 1, "*/checkpoint-0/ram"), ("fsync", 0, "*/checkpoint-0/cpus"),
     ("fsync", 0, "*/checkpoint-0/devices"), ("fsync", 0, "*/checkpoint-0"),
     ("write", 0, "*/vcpu-0.order"), ("write", 31, "*/dma.order"),
-    ("write", 0, "*/manifest.new"), ("write", 100, "*/manifest.new"), ("fsync", 0, "*/manifest.new"),
-    ("rename", 0, "*manifest"),
+    ("write", 0, "*/manifest.new"), ("write", 100, "*/manifest.new"),
+    ("fsync", 0, "*/manifest.new"), ("rename", 0, "*manifest"),
 ]
 
 
 @test
 def a_disk_that_fails_at_the_start_leaves_the_directory_as_it_was():
-    directory = place("start")
-    with guest(env=failing_env()) as process:
-        qmp = Qmp(SOCKET, process)
+    directory = work.place("start")
+    with live_guest(work, env=disk.env()) as guest:
+        qmp = guest.connect()
         for what, count, pattern in START:
-            let_fail(what, count, pattern)
+            disk.let_fail(what, count, pattern)
             answer = qmp("recorder-start", directory=directory)
-            let_work()
+            disk.let_work()
             line = one_line(answer.get("error", {}).get("desc", str(answer)))
             check(EIO in line and pattern.strip("*") in line, f"{what} {count} {pattern}: {line}")
             check(os.listdir(directory) == [], f"{pattern}: {os.listdir(directory)}")
@@ -95,15 +96,15 @@ def a_disk_that_fails_at_the_start_leaves_the_directory_as_it_was():
         check(qmp("recorder-stop") == {"return": {}}, "stop")
         check(status(qmp)["last-recording"]["complete"], status(qmp))
         qmp.close()
-    check("replayed identically" in replay(directory)[1], "replay")
+    check("replayed identically" in work.replay(directory)[1], "replay")
 
 
 @test
 def the_tool_says_that_the_disk_failed_at_the_start():
-    directory = place("start-tool")
-    let_fail("pwrite", 1000000, "*/checkpoint-0/ram")
-    after_test(let_work)
-    process = recording.start("record", "-o", directory, "--run", "true", env=failing_env())
+    directory = work.place("start-tool")
+    disk.let_fail("pwrite", 1000000, "*/checkpoint-0/ram")
+    after_test(disk.let_work)
+    process = work.start("record", "-o", directory, "--run", "true", env=disk.env())
     line = one_line(end(process, 2))
     check(EIO in line and f"{directory}/checkpoint-0/ram" in line, line)
     check(os.listdir(directory) == [], os.listdir(directory))
@@ -112,11 +113,11 @@ def the_tool_says_that_the_disk_failed_at_the_start():
 SLOW_MS = 1500
 
 
-def start_slowly(directory, process):
+def start_slowly(directory, guest):
     """Answers when the start has ended, which is ours then."""
-    qmp = Qmp(SOCKET, process)
-    let_fail("slow", SLOW_MS, "*/checkpoint-0/ram")
-    after_test(let_work)
+    qmp = guest.connect()
+    disk.let_fail("slow", SLOW_MS, "*/checkpoint-0/ram")
+    after_test(disk.let_work)
     pool = concurrent.futures.ThreadPoolExecutor()
     after_test(pool.shutdown)
     started = pool.submit(qmp, "recorder-start", directory=directory)
@@ -127,31 +128,31 @@ def start_slowly(directory, process):
 
 @test
 def a_disk_that_is_slow_at_the_start_leaves_the_guest_its_timers():
-    directory = place("slow")
-    with guest("while :; do date; sleep 0.02; done", env=failing_env()) as process:
-        wait_for_console(b" UTC ", process)
-        qmp, started = start_slowly(directory, process)
-        before = recording.console().count(b" UTC ")
+    directory = work.place("slow")
+    with live_guest(work, "while :; do date; sleep 0.02; done", env=disk.env()) as guest:
+        work.console.wait_for(b" UTC ", guest.process)
+        qmp, started = start_slowly(directory, guest)
+        before = work.console.read().count(b" UTC ")
         check(started.result() == {"return": {}}, started.result())
-        slept = recording.console().count(b" UTC ") - before
+        slept = work.console.read().count(b" UTC ") - before
         check(slept > 5, f"it slept {slept} times in {SLOW_MS} ms")
-        let_work()
+        disk.let_work()
         qmp("recorder-stop")
         qmp.close()
-    check("replayed identically" in replay(directory)[1], "replay")
+    check("replayed identically" in work.replay(directory)[1], "replay")
 
 
 @test
 def qemu_may_be_ended_while_a_recording_starts():
-    directory = place("slow-end")
-    with guest(env=failing_env()) as process:
-        qmp, started = start_slowly(directory, process)
-        process.terminate()
-        check(process.wait(recording.PATIENCE_S) == 0, "status")
+    directory = work.place("slow-end")
+    with live_guest(work, env=disk.env()) as guest:
+        qmp, started = start_slowly(directory, guest)
+        guest.process.terminate()
+        check(guest.process.wait(PATIENCE_S) == 0, "status")
         check(started.exception() or started.result() == {"return": {}}, "the answer, if any")
         qmp.close()
     check(info(directory)["end_reason"] == "quit", info(directory))
-    check("replayed identically" in replay(directory)[1], "replay")
+    check("replayed identically" in work.replay(directory)[1], "replay")
 
 
 # --- later ---------------------------------------------------------------------------------
@@ -181,11 +182,11 @@ def name_of(what):
 @test
 def a_disk_that_fails_later_ends_the_recording():
     """What was written before is sound, and nothing else is left."""
-    with guest(RUN, env=failing_env()) as process:
-        qmp = Qmp(SOCKET, process)
+    with live_guest(work, RUN, env=disk.env()) as guest:
+        qmp = guest.connect()
         for what, (function, count, pattern, options) in LATER.items():
-            directory = place(name_of(what))
-            let_fail(function, count, pattern)
+            directory = work.place(name_of(what))
+            disk.let_fail(function, count, pattern)
             answer = qmp("recorder-start", directory=directory, **options)
             check(answer == {"return": {}}, f"{what}: {answer}")
             reason = ends_early(qmp, directory)
@@ -193,7 +194,7 @@ def a_disk_that_fails_later_ends_the_recording():
         qmp.close()
     for what in LATER:
         # A checkpoint is complete before the manifest names it.
-        is_sound(os.path.join(recording.TOP, name_of(what)),
+        is_sound(work.path(name_of(what)),
                  *(["checkpoint-1"] if what == "the manifest" else []))
 
 
@@ -207,31 +208,31 @@ AT_THE_END = {
 @test
 def a_disk_that_fails_at_the_end_is_told():
     """It may be that only the manifest does not say so."""
-    with guest(env=failing_env()) as process:
-        qmp = Qmp(SOCKET, process)
+    with live_guest(work, env=disk.env()) as guest:
+        qmp = guest.connect()
         for what, rule in AT_THE_END.items():
-            directory = place(name_of(what))
+            directory = work.place(name_of(what))
             check(qmp("recorder-start", directory=directory) == {"return": {}}, what)
-            let_fail(*rule)
+            disk.let_fail(*rule)
             check(qmp("recorder-stop") == {"return": {}}, what)
             reason = ends_early(qmp, directory)
             check(EIO in reason and os.path.basename(rule[2]) in reason, f"{what}: {reason}")
         qmp.close()
     for what in AT_THE_END:
-        is_sound(os.path.join(recording.TOP, name_of(what)))
+        is_sound(work.path(name_of(what)))
 
 
 @test
 def the_tool_says_that_the_disk_failed():
     for rule in (("write", 20000, "*/vcpu-0.order"), ("write", 1000, "*/manifest.new")):
-        directory = place("later-tool")
-        let_fail(*rule)
-        after_test(let_work)
-        process = recording.start("record", "-o", directory, "--mem", "128", "--run",
-                                  "echo hello", env=failing_env())
+        directory = work.place("later-tool")
+        disk.let_fail(*rule)
+        after_test(disk.let_work)
+        process = work.start("record", "-o", directory, "--mem", "128", "--run",
+                             "echo hello", env=disk.env())
         line = one_line(end(process, 1))
         check(EIO in line and f"{directory}{rule[2][1:]}" in line, line)
-        let_work()
+        disk.let_work()
         is_sound(directory)
 
 
@@ -240,35 +241,35 @@ def the_tool_says_that_the_disk_failed():
 @test
 def writes_that_do_a_part_make_the_same_recording():
     """The tool copies it in parts, too."""
-    directory, copy = place("parts"), place("unpacked")
+    directory, copy = work.place("parts"), work.place("unpacked")
     packed = [f"{directory}.tar", f"{copy}.tar"]
-    let_fail("short", 1, f"{recording.TOP}/*")
-    after_test(let_work)
-    process = recording.start("record", "-o", directory, "--smp", "2", "--mem", "128",
-                              "--checkpoint-interval", "0.3", "--run", "forkstorm -t 2 -n 4",
-                              env=failing_env())
+    disk.let_fail("short", 1, f"{work.directory}/*")
+    after_test(disk.let_work)
+    process = work.start("record", "-o", directory, "--smp", "2", "--mem", "128",
+                         "--checkpoint-interval", "0.3", "--run", "forkstorm -t 2 -n 4",
+                         env=disk.env())
     said = one_line(end(process))
     check("guest-shutdown" in said, said)
-    recorded = recording.console()
-    run(REPRISE, "pack", directory, packed[0], env=failing_env())
-    run(REPRISE, "unpack", packed[0], copy, env=failing_env())
-    let_work()
+    recorded = work.console.read()
+    run(REPRISE, "pack", directory, packed[0], env=disk.env())
+    run(REPRISE, "unpack", packed[0], copy, env=disk.env())
+    disk.let_work()
     run(REPRISE, "pack", copy, packed[1])
     run("cmp", *packed)
     run(REPRISE, "verify", copy)
     for arguments in ([], ["--from", "1"]):
-        shown, said = replay(copy, *arguments)
+        shown, said = work.replay(copy, *arguments)
         check("replayed identically" in said and recorded.endswith(shown), said)
 
 
 @test
 def writes_that_do_a_part_do_not_end_a_flight():
     """Also that by which the start of a log is dropped."""
-    directory = place("flight")
-    let_fail("short", 2, f"{directory}/*")
-    after_test(let_work)
-    with guest(RUN, env=failing_env()) as process:
-        qmp = Qmp(SOCKET, process)
+    directory = work.place("flight")
+    disk.let_fail("short", 2, f"{directory}/*")
+    after_test(disk.let_work)
+    with live_guest(work, RUN, env=disk.env()) as guest:
+        qmp = guest.connect()
         check(qmp("recorder-start", directory=directory, **FLIGHT) == {"return": {}}, "start")
         while checkpoints_of(directory)[0] == "checkpoint-0":
             check(status(qmp)["state"] == "recording", status(qmp))
@@ -277,9 +278,9 @@ def writes_that_do_a_part_do_not_end_a_flight():
         check(qmp("recorder-stop") == {"return": {}}, "stop")
         check(status(qmp)["last-recording"]["complete"], status(qmp))
         qmp.close()
-    let_work()
+    disk.let_work()
     run(REPRISE, "verify", directory)
-    check("replayed identically" in replay(directory)[1], "replay")
+    check("replayed identically" in work.replay(directory)[1], "replay")
 
 
 # --- directories that disappear ------------------------------------------------------------
@@ -317,10 +318,10 @@ def is_told(how, directory, reason):
 @test_each(HOW)
 def a_directory_that_disappears_ends_the_recording(how):
     """Nothing appears again where it was, and one that was renamed replays."""
-    with guest(RUN) as process:
-        qmp = Qmp(SOCKET, process)
+    with live_guest(work, RUN) as guest:
+        qmp = guest.connect()
         for what, disappear in DISAPPEAR.items():
-            directory = place("gone")
+            directory = work.place("gone")
             shutil.rmtree(directory + ".away", ignore_errors=True)
             check(qmp("recorder-start", directory=directory, **HOW[how]) == {"return": {}}, how)
             time.sleep(0.8)
@@ -332,7 +333,7 @@ def a_directory_that_disappears_ends_the_recording(how):
             if what == "replaced":
                 check(os.listdir(directory) == [], os.listdir(directory))
             else:
-                check(not os.path.exists(directory), os.listdir(recording.TOP))
+                check(not os.path.exists(directory), os.listdir(work.directory))
             if what == "renamed":
                 check(GONE in is_sound(directory + ".away"), "why?")
         qmp.close()
@@ -340,9 +341,9 @@ def a_directory_that_disappears_ends_the_recording(how):
 
 @test
 def a_directory_of_a_paused_guest_may_disappear_too():
-    directory = place("paused")
-    with guest() as process:
-        qmp = Qmp(SOCKET, process)
+    directory = work.place("paused")
+    with live_guest(work) as guest:
+        qmp = guest.connect()
         check(qmp("recorder-start", directory=directory) == {"return": {}}, "start")
         qmp("stop")
         remove(directory)
@@ -354,9 +355,9 @@ def a_directory_of_a_paused_guest_may_disappear_too():
 
 @test_each(["renamed", "removed"])
 def the_tool_says_that_the_directory_disappeared(how):
-    directory = place("gone-tool")
-    process = recording.start("record", "-o", directory, "--run", "while :; do date; done")
-    wait_for_console(b"reprise: begin", process)
+    directory = work.place("gone-tool")
+    process = work.start("record", "-o", directory, "--run", "while :; do date; done")
+    work.console.wait_for(b"reprise: begin", process)
     DISAPPEAR[how](directory)
     line = one_line(end(process, 1))
     said, _, reason = line.partition(" was cut off: ")
@@ -365,4 +366,4 @@ def the_tool_says_that_the_directory_disappeared(how):
     check(not os.path.exists(directory), "it is there again")
 
 
-main()
+main(work)

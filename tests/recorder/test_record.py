@@ -12,13 +12,14 @@ import time
 
 from tests.guest import bare_guest
 from tests.lib.checksum import change_manifest
-from tests.lib.guest_recording import (PATIENCE_S, TOP, console, copy_of_hello, end, hello, main,
-                                       place, record, replay, start, wait_for_console)
+from tests.lib.guest_recording import GuestWorkspace, end
 from tests.lib.process import one_line, run
 from tests.lib.qmp import Qmp
-from tests.lib.tap import check, test, test_each
+from tests.lib.tap import check, main, test, test_each
 from tests.lib.tool import BIN, REPRISE, emulator_of, info
+from tests.lib.workspace import PATIENCE_S
 
+work = GuestWorkspace()
 RAM_START = 0x40000000                  # of the machine "virt"
 REGISTERS_CHANGED = "registers were changed while the guest was paused"
 SP, PC, CPSR = 31, 32, 33               # gdb's numbers
@@ -30,7 +31,7 @@ EL1 = 0x3c5                             # with its own stack pointer, no interru
 
 @test
 def a_recording_says_where_and_how_large_it_is():
-    directory, output, line = hello()
+    directory, output, line = work.hello()
     check(b"\nhello" in output, output)
     for word in (f"recorded {directory}: ", " MiB, ", " s, ", " instructions, guest-shutdown"):
         check(word in line, line)
@@ -38,22 +39,22 @@ def a_recording_says_where_and_how_large_it_is():
 
 @test
 def it_replays_identically():
-    directory, output, _ = hello()
-    shown, line = replay(directory)
+    directory, output, _ = work.hello()
+    shown, line = work.replay(directory)
     check(shown == output, f"the console differs:\n{output}\n{shown}")
     check(line.startswith("reprise: replayed identically: ") and " steps in " in line, line)
 
 
 @test_each(["tb-size=8", "tb-size=512", "one-insn-per-tb=on", "x-tlb-bits=6", "x-tlb-bits=16"])
 def caches_do_not_matter(option):
-    directory, output, _ = hello()
-    shown, _ = replay(directory, "--", "-accel", f"tcg,thread=multi,{option}")
+    directory, output, _ = work.hello()
+    shown, _ = work.replay(directory, "--", "-accel", f"tcg,thread=multi,{option}")
     check(shown == output, f"the console differs:\n{output}\n{shown}")
 
 
 @test
 def info_and_dump_read_it():
-    directory, _, _ = hello()
+    directory, _, _ = work.hello()
     said = info(directory)
     check(said["complete"] and said["replayable"] and said["vcpus"] == 1, said)
     check(said["instructions"][0] > 1e6, said)
@@ -63,37 +64,38 @@ def info_and_dump_read_it():
 
 @test
 def a_guest_that_is_stopped_by_the_timeout_replays():
-    directory = place("timeout")
-    output, line = record(directory, "--timeout", "4", "--run", "while :; do echo $RANDOM; done")
+    directory = work.place("timeout")
+    output, line = work.record(directory, "--timeout", "4", "--run",
+                               "while :; do echo $RANDOM; done")
     check("stopped by --timeout" in line, line)
-    check(replay(directory)[0] == output, "the console differs")
+    check(work.replay(directory)[0] == output, "the console differs")
 
 
 @test
 def a_recording_ends_at_its_size():
-    directory = place("size")
-    output, line = record(directory, "--max-size", "30M", "--digest-interval", "100",
-                          "--run", "while :; do date; done")
+    directory = work.place("size")
+    output, line = work.record(directory, "--max-size", "30M", "--digest-interval", "100",
+                               "--run", "while :; do date; done")
     check(line.endswith("instructions, max-bytes"), line)
     size = float(re.search(r": ([\d.]+) MiB", line).group(1))
     check(30 <= size < 60, line)
     # The guest goes on for a moment, until it is ended.
-    check(output.startswith(replay(directory)[0]), "the console differs")
+    check(output.startswith(work.replay(directory)[0]), "the console differs")
 
 
 @test_each(["SIGINT", "SIGTERM"])
 def a_guest_that_is_stopped_by_a_signal_replays(name):
-    directory = place(name)
-    process = start("record", "-o", directory, "--run", "while :; do date; done")
-    wait_for_console(b"reprise: begin", process)
+    directory = work.place(name)
+    process = work.start("record", "-o", directory, "--run", "while :; do date; done")
+    work.console.wait_for(b"reprise: begin", process)
     process.send_signal(signal.Signals[name])
     check("stopped by a signal" in one_line(end(process)), "who stopped it?")
-    output = console()
-    check(replay(directory)[0] == output, "the console differs")
+    output = work.console.read()
+    check(work.replay(directory)[0] == output, "the console differs")
 
 
 def save_ram(qmp, name, size):
-    path = os.path.join(TOP, name)
+    path = work.path(name)
     answer = qmp("pmemsave", val=RAM_START, size=size, filename=path)
     check(answer == {"return": {}}, answer)
     return path
@@ -102,18 +104,18 @@ def save_ram(qmp, name, size):
 @test
 def ram_is_the_same_byte_for_byte():
     mem = 128
-    directory, path = place("ram"), os.path.join(TOP, "qmp,1")
-    process = start("record", "-o", directory, "--qmp", path, "--mem", str(mem),
-                    "--run", "while :; do date; done")
+    directory, path = work.place("ram"), work.path("qmp,1")
+    process = work.start("record", "-o", directory, "--qmp", path, "--mem", str(mem),
+                         "--run", "while :; do date; done")
     qmp = Qmp(path, process)
-    wait_for_console(b"reprise: begin", process)
+    work.console.wait_for(b"reprise: begin", process)
     check(qmp("recorder-stop", pause=True) == {"return": {}}, "recorder-stop")
     recorded = save_ram(qmp, "recorded.ram", mem << 20)
     qmp("quit")
     end(process)
     qmp.close()
 
-    process = start("replay", directory, "--pause-at-end", "--qmp", path)
+    process = work.start("replay", directory, "--pause-at-end", "--qmp", path)
     lines = [process.stderr.readline() for _ in range(2)]
     check("replayed identically" in lines[0], lines)
     check("paused at the end" in lines[1] and path in lines[1], lines)
@@ -131,32 +133,32 @@ def ram_is_the_same_byte_for_byte():
 
 @test
 def a_running_guest_is_recorded_again_and_again():
-    path = os.path.join(TOP, "qmp")
-    process = start("record", "-o", place("again-0"), "--qmp", path,
-                    "--run", "while :; do date; done")
+    path = work.path("qmp")
+    process = work.start("record", "-o", work.place("again-0"), "--qmp", path,
+                         "--run", "while :; do date; done")
     qmp = Qmp(path, process)
-    wait_for_console(b"reprise: begin", process)
+    work.console.wait_for(b"reprise: begin", process)
     for i in (1, 2):
         check(qmp("recorder-stop") == {"return": {}}, "recorder-stop")
         check("nothing is being recorded" in str(qmp("recorder-stop")), "stopped twice")
         time.sleep(0.1)
-        check(qmp("recorder-start", directory=place(f"again-{i}")) == {"return": {}}, "start")
-        check("already" in str(qmp("recorder-start", directory=place("x"))), "started twice")
+        check(qmp("recorder-start", directory=work.place(f"again-{i}")) == {"return": {}}, "start")
+        check("already" in str(qmp("recorder-start", directory=work.place("x"))), "started twice")
         time.sleep(0.5)
     qmp("recorder-stop")
     qmp("quit")
     end(process)
     qmp.close()
     for i in range(3):
-        replay(os.path.join(TOP, f"again-{i}"))
+        work.replay(work.path(f"again-{i}"))
 
 
 # --- what ends early ------------------------------------------------------------------
 
 @test
 def a_guest_that_writes_to_flash_ends_the_recording():
-    directory = place("flash")
-    _, line = record(directory, "--run", "devmem 0x1000 8 0; echo on", status=1)
+    directory = work.place("flash")
+    _, line = work.record(directory, "--run", "devmem 0x1000 8 0; echo on", status=1)
     check("the guest writes to virt.flash0" in line, line)
 
 
@@ -172,20 +174,22 @@ def debugger(qmp):
                 check(b"$E" not in answer, f"{packet}: {answer}")
             gdb.sendall(b"+")
 
-    qmp("human-monitor-command", **{"command-line": f"gdbserver unix:{TOP}/gdb,server=on,wait=off"})
+    path = work.path("gdb")
+    qmp("human-monitor-command",
+        **{"command-line": f"gdbserver unix:{path},server=on,wait=off"})
     with socket.socket(socket.AF_UNIX) as gdb:
-        gdb.connect(f"{TOP}/gdb")                               # this stops the guest
+        gdb.connect(path)               # this stops the guest
         yield send
 
 
 @contextlib.contextmanager
 def busy_guest(name, *args):
     """One that is being recorded: its process, and QMP."""
-    path = os.path.join(TOP, "qmp")
-    process = start("record", "-o", place(name), "--qmp", path, *args,
-                    "--run", "while :; do date; done")
+    path = work.path("qmp")
+    process = work.start("record", "-o", work.place(name), "--qmp", path, *args,
+                         "--run", "while :; do date; done")
     qmp = Qmp(path, process)
-    wait_for_console(b"reprise: begin", process)
+    work.console.wait_for(b"reprise: begin", process)
     yield process, qmp
     qmp.close()
 
@@ -211,11 +215,13 @@ def a_debugger_that_changes_registers_ends_the_recording():
 @contextlib.contextmanager
 def user_loop(name):
     """Four vCPUs that loop in user mode, and are recorded: the tool's process, and QMP."""
-    path = os.path.join(TOP, "qmp")
-    process = start("record", "-o", place(name), "--qmp", path, "--digest-interval", "1000000000000",
-                    *bare_guest.command(BIN, "cortex-a72", 4, bare_guest.build("USER_LOOP")))
+    path = work.path("qmp")
+    process = work.start("record", "-o", work.place(name), "--qmp", path, "--digest-interval",
+                         "1000000000000",
+                         *bare_guest.command(BIN, "cortex-a72", 4,
+                                             bare_guest.build(work, "USER_LOOP")))
     qmp = Qmp(path, process)
-    wait_for_console(b"loops", process)
+    work.console.wait_for(b"loops", process)
     time.sleep(0.3)
     yield process, qmp
     qmp.close()
@@ -229,7 +235,7 @@ def write(register, value):
 
 def replays_to_its_end(name):
     """All that was recorded, the registers at the end included."""
-    output, line = replay(os.path.join(TOP, name))
+    output, line = work.replay(work.path(name))
     check("replayed up to the cut" in line and REGISTERS_CHANGED in line, line)
     return output
 
@@ -237,15 +243,15 @@ def replays_to_its_end(name):
 @test_each([1, 4])
 def a_debugger_that_leads_into_the_kernel_ends_the_recording_there(vcpu):
     """A vCPU in user mode holds nothing of the kernel's memory for sure."""
-    symbols = run("aarch64-linux-gnu-nm", bare_guest.build("USER_LOOP")).stdout
+    symbols = run("aarch64-linux-gnu-nm", bare_guest.build(work, "USER_LOOP")).stdout
     address = {name: int(value, 16) for value, _, name in map(str.split, symbols.splitlines())}
     with user_loop("into-kernel") as (process, qmp):
         with debugger(qmp) as send:
             send(f"Hg{vcpu}", write(PC, address["enter_kernel"]), write(CPSR, EL1),
                  write(SP, address["stack"] + (1 << 16)), "D")
         check(REGISTERS_CHANGED in one_line(end(process, 1)), "another end")
-    check(console().endswith(b"in the kernel\r\n"), "the guest did not go on")
-    check(replays_to_its_end("into-kernel") == b"loops\r\n", console())
+    check(work.console.read().endswith(b"in the kernel\r\n"), "the guest did not go on")
+    check(replays_to_its_end("into-kernel") == b"loops\r\n", work.console.read())
 
 
 @test
@@ -256,7 +262,7 @@ def registers_that_are_as_they_were_are_not_changed():
         time.sleep(0.1)
         qmp("quit")
         end(process)
-    replay(os.path.join(TOP, "changed-back"))
+    work.replay(work.path("changed-back"))
 
 
 @test_each(["recorder-stop", "recorder-checkpoint", "quit"])
@@ -271,7 +277,7 @@ def what_comes_after_changed_registers_has_those_before(command):
                 wait_for_the_end(qmp)
                 qmp("quit")
         check(REGISTERS_CHANGED in one_line(end(process, 1)), "another end")
-    check(len(info(os.path.join(TOP, "paused"))["checkpoints"]) == 1, "a checkpoint of them")
+    check(len(info(work.path("paused"))["checkpoints"]) == 1, "a checkpoint of them")
     replays_to_its_end("paused")
 
 
@@ -284,7 +290,7 @@ def what_a_debugger_writes_to_memory_is_replayed(vcpus):
         time.sleep(0.5)
         qmp("quit")
         end(process)
-    replay(os.path.join(TOP, "debugger-memory"))
+    work.replay(work.path("debugger-memory"))
 
 
 @test_each([1, 2])
@@ -295,27 +301,27 @@ def a_reset_ends_the_recording(vcpus):
         wait_for_the_end(qmp)
         qmp("quit")
         check("guest-reset" in one_line(end(process)), "another reason")
-    replay(os.path.join(TOP, "reset"))
+    work.replay(work.path("reset"))
 
 
 @test
 def a_recording_that_goes_on_is_not_replayed_yet():
     """What its logs tell changes all the time, and with it where they would be cut."""
-    directory = os.path.join(TOP, "going-on")
+    directory = work.path("going-on")
     with busy_guest("going-on", "--smp", "2") as (process, qmp):
         for command in (["replay"], ["debug", "--ask", "when"]):
             said = one_line(run(REPRISE, command[0], directory, *command[1:], status=2).stderr)
             check("is being written: wait until its recorder has ended" in said, said)
         qmp("quit")
         end(process)
-    replay(directory)
+    work.replay(directory)
 
 
 def replay_to_the_cut(directory, shown, at_least):
     """It replays; at least this much of what was shown is shown again."""
     said = info(directory)
     check(said["complete"] is False and said["replayable"], said)
-    replayed, line = replay(directory)
+    replayed, line = work.replay(directory)
     check(re.search(r"replayed up to the cut at position 0:\d+ in [\d.]+ s; the recording is not "
                     r"complete", line), line)
     check(shown.startswith(replayed), f"shown:\n{shown}\nreplayed:\n{replayed}")
@@ -325,52 +331,52 @@ def replay_to_the_cut(directory, shown, at_least):
 
 @test_each(["busy", "idle"])
 def a_recorder_that_is_killed_loses_a_second_at_most(how):
-    directory = place(f"killed-{how}")
+    directory = work.place(f"killed-{how}")
     run_this = "while :; do date; done" if how == "busy" else "echo now it sleeps; sleep 1000"
-    process = start("record", "-o", directory, "--run", run_this)
-    wait_for_console(b"reprise: begin" if how == "busy" else b"now it sleeps", process)
+    process = work.start("record", "-o", directory, "--run", run_this)
+    work.console.wait_for(b"reprise: begin" if how == "busy" else b"now it sleeps", process)
     time.sleep(1)
-    before = console()
+    before = work.console.read()
     time.sleep(1)
     os.kill(emulator_of(process), signal.SIGKILL)
     check("was cut off: QEMU ended with signal 9" in one_line(end(process, 1)), "said otherwise")
-    replay_to_the_cut(directory, console(), before)
+    replay_to_the_cut(directory, work.console.read(), before)
 
 
 @test
 def a_recording_that_fills_the_disk_replays_as_far_as_it_goes():
     """Every step is logged, and no file may have more than 64 MiB."""
-    directory = place("full")
-    process = start("record", "-o", directory, "--digest-interval", "1", "--run", "true",
-                    prefix=["sh", "-c", "trap '' XFSZ; ulimit -f 131072; exec \"$@\"", "sh"])
+    directory = work.place("full")
+    process = work.start("record", "-o", directory, "--digest-interval", "1", "--run", "true",
+                         prefix=["sh", "-c", "trap '' XFSZ; ulimit -f 131072; exec \"$@\"", "sh"])
     said = one_line(end(process, 1))
     check("File too large" in said, said)
-    check("File too large" in replay_to_the_cut(directory, console(), b""), "no reason")
+    check("File too large" in replay_to_the_cut(directory, work.console.read(), b""), "no reason")
 
 
 @test
 def a_recording_that_is_whole_but_not_complete_replays():
-    directory = copy_of_hello()
+    directory = work.copy_of_hello()
     change_manifest(directory, "complete", "false")
-    _, line = replay(directory)
+    _, line = work.replay(directory)
     check("the recording is not complete: guest-shutdown" in line, line)
 
 
 @test_each([1, 3, 10])
 def logs_that_end_anywhere_replay_up_to_there(part):
-    directory = copy_of_hello()
+    directory = work.copy_of_hello()
     change_manifest(directory, "complete", "false")
     order = os.path.join(directory, "vcpu-0.order")
     os.truncate(order, os.path.getsize(order) * part // 11)
-    line = replay_to_the_cut(directory, hello()[1], b"")
+    line = replay_to_the_cut(directory, work.hello()[1], b"")
     # The first block may be longer than a small part of the log: then nothing is left.
     check(part < 10 or "position 0:0 " not in line, line)
 
 
 @test
 def a_tool_that_is_killed_leaves_no_qemu_behind():
-    process = start("record", "-o", place("orphan"), "--run", "while :; do date; done")
-    wait_for_console(b"reprise: begin", process)
+    process = work.start("record", "-o", work.place("orphan"), "--run", "while :; do date; done")
+    work.console.wait_for(b"reprise: begin", process)
     emulator = emulator_of(process)
     process.kill()
     process.communicate()
@@ -380,13 +386,13 @@ def a_tool_that_is_killed_leaves_no_qemu_behind():
             break                       # of whoever adopts orphans here
         check(time.monotonic() < deadline, "QEMU goes on")
         time.sleep(0.05)
-    replay(os.path.join(TOP, "orphan"))
+    work.replay(work.path("orphan"))
 
 
 @test
 def a_qemu_that_dies_during_replay_is_status_2():
-    process = start("replay", hello()[0])
-    wait_for_console(b"reprise:", process)
+    process = work.start("replay", work.hello()[0])
+    work.console.wait_for(b"reprise:", process)
     os.kill(emulator_of(process), signal.SIGKILL)
     check("signal 9" in one_line(end(process, 2)), "said otherwise")
 
@@ -395,20 +401,20 @@ def a_qemu_that_dies_during_replay_is_status_2():
 
 @test
 def other_ram_at_the_end_is_a_divergence():
-    directory = copy_of_hello()
+    directory = work.copy_of_hello()
     change_manifest(directory, "ram-digest", "0" * 32)
-    _, line = replay(directory, status=1)
+    _, line = work.replay(directory, status=1)
     check(line.startswith("reprise: replay diverged: ") and "RAM digest " + "0" * 32 in line, line)
 
 
 @test
 def inputs_of_another_run_are_a_divergence():
-    directory = copy_of_hello()
-    other = place("other")
-    record(other, "--run", "echo hello, too")
+    directory = work.copy_of_hello()
+    other = work.place("other")
+    work.record(other, "--run", "echo hello, too")
     shutil.copy(os.path.join(other, "vcpu-0.data"), directory)
-    _, line = replay(directory, status=1)
+    _, line = work.replay(directory, status=1)
     check("replay diverged: vCPU 0 at position " in line and "expected" in line, line)
 
 
-main()
+main(work)

@@ -11,22 +11,23 @@ import signal
 
 from tests.lib.damage import (Damage, check_noticed, check_refused, check_repair, files_of,
                               random_damage, spoil)
-from tests.lib.guest_recording import end, main, place, record, replay, start, wait_for_console
+from tests.lib.guest_recording import GuestWorkspace, end
 from tests.lib.process import one_line, run
-from tests.lib.tap import check, test, test_each
+from tests.lib.tap import check, main, test, test_each
 from tests.lib.tool import REPRISE, emulator_of
 
+work = GuestWorkspace()
 SEED = 5
 ROUNDS = 60
 REPLAYED = 6                    # one in so many
 
 
+@work.shared
 def raced():
-    """A recording of two vCPUs that race, which the tests share and leave as it was."""
-    if not hasattr(raced, "directory"):
-        raced.directory = place("raced")
-        record(raced.directory, "--smp", "2", "--run", "racey -n 2000")
-    return raced.directory
+    """A recording of two vCPUs that race, which the tests leave as it was."""
+    directory = work.place("raced")
+    work.record(directory, "--smp", "2", "--run", "racey -n 2000")
+    return directory
 
 
 @test
@@ -68,15 +69,16 @@ def what_is_left_of_a_log_replays(name):
     size = os.path.getsize(os.path.join(directory, name))
     damage = Damage(name, size * 2 // 3, 3)
     undo = spoil(directory, damage)
-    check(check_repair(directory, damage, place("repaired"), replay=True), "not repaired")
+    check(check_repair(directory, damage, work.place("repaired"), replay=True), "not repaired")
     undo()
 
 
 @test
 def a_killed_recording_is_sound_and_gets_its_cut():
-    directory = place("killed")
-    process = start("record", "-o", directory, "--smp", "2", "--run", "while :; do racey; done")
-    wait_for_console(b"signature=", process)
+    directory = work.place("killed")
+    process = work.start("record", "-o", directory, "--smp", "2", "--run",
+                         "while :; do racey; done")
+    work.console.wait_for(b"signature=", process)
     # Not while it goes on.
     done = run(REPRISE, "repair", directory, status=2)
     check("is being written" in one_line(done.stderr), done.stderr)
@@ -86,18 +88,18 @@ def a_killed_recording_is_sound_and_gets_its_cut():
     cut = re.search(r"is sound, not complete, and replays up to ([0-9:,]+):", sound).group(1)
     said = run(REPRISE, "repair", directory).stdout
     check(f"replays up to {cut};" in said, f"{sound}{said}")
-    _, line = replay(directory)
+    _, line = work.replay(directory)
     check(f"replayed up to the cut at position {cut} " in line and "not finished; repaired" in line,
           line)
 
 
 @test
 def a_packed_recording_replays():
-    copy = place("unpacked")
+    copy = work.place("unpacked")
     run(REPRISE, "pack", raced(), copy + ".tar")
     run(REPRISE, "unpack", copy + ".tar", copy)
     os.unlink(copy + ".tar")
     run(REPRISE, "replay", copy)
 
 
-main()
+main(work)

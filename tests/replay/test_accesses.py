@@ -6,23 +6,21 @@ Linux, where what was told must explain what is in memory at the end.
 """
 
 import functools
-import os
 import random
 import re
 from collections import Counter, namedtuple
 
 from tests.guest import bare_guest
-from tests.lib.guest_recording import (TOP, end, hello, main, place, record, replay, start,
-                                       stock_command)
+from tests.lib.guest_recording import GuestWorkspace, end, stock_command
 from tests.lib.process import one_line, run
 from tests.lib.qmp import Qmp
-from tests.lib.tap import check, test, test_each
+from tests.lib.tap import check, main, test, test_each
 from tests.lib.time_travel import TRAVEL_S, met_an_end, travel
-from tests.lib.tool import BIN, REPRISE, info
+from tests.lib.tool import BIN, REPRISE, info, last_moment
 
+work = GuestWorkspace()
 RAM_BASE = 0x40000000
 MEM_MIB = 128
-SOCKET = os.path.join(TOP, "qmp")
 VALUE = 8               # bytes, of which is told what they were
 
 Access = namedtuple("Access", "stream position by address size pc before after")
@@ -40,8 +38,8 @@ def parse(line):
 def watch(directory, address, size, *args):
     """The accesses, in the order in which they were told of; the replay was the same as ever."""
     kind = args[:1] if args[:1] in (("reads",), ("writes",)) else ()
-    output, said = replay(directory, "--watch", ",".join((f"{address:#x}", str(size), *kind)),
-                          *args[len(kind):])
+    output, said = work.replay(directory, "--watch", ",".join((f"{address:#x}", str(size), *kind)),
+                               *args[len(kind):])
     check("replayed identically" in said, said)
     return [parse(line) for line in output.decode().splitlines()]
 
@@ -52,12 +50,12 @@ def symbols(path):
     return {name: int(address, 16) for address, name in found}
 
 
-@functools.lru_cache
+@work.shared
 def bare(cpu, smp, source):
     """A recording of a bare guest, and its symbols."""
-    directory = place(f"{source}-{cpu}-{smp}")
-    kernel = bare_guest.build(source=source)
-    record(directory, *bare_guest.command(BIN, cpu, smp, kernel))
+    directory = work.place(f"{source}-{cpu}-{smp}")
+    kernel = bare_guest.build(work, source=source)
+    work.record(directory, *bare_guest.command(BIN, cpu, smp, kernel))
     return directory, symbols(kernel)
 
 
@@ -201,7 +199,7 @@ def watchpoints_meet_the_same_accesses(cpu):
     directory, labels = recorded_accesses(cpu)
     for at in (labels["target"], labels["target"] + 8):
         told = list({access.pc: 0 for access in watch(directory, at, 8) if access.stream != "dma"})
-        with travel(directory) as session:
+        with travel(work, directory) as session:
             session.gdb.command(f"awatch *(unsigned long *){at:#x}")
             met = [pc - 4 for pc in stops_at(session, "continue")]
             wanted, seen = info(directory)["end_digest"], session.digests()
@@ -303,20 +301,21 @@ def whole_pages_can_be_watched(name):
 
 # --- Linux ---------------------------------------------------------------------------------
 
-@functools.lru_cache
+@work.shared
 def linux():
-    directory = place("linux")
-    record(directory, "--checkpoint-interval", "1", "--", *stock_command(
+    directory = work.place("linux")
+    work.record(directory, "--checkpoint-interval", "1", "--", *stock_command(
         "forkstorm -t 2 -n 5; racey -t 2 -n 50000", smp=2, boot=("--mem", str(MEM_MIB))))
     return directory
 
 
 def memory(directory, *args):
     """At the end of its replay, or of a part of it."""
-    process = start("replay", directory, "--qmp", SOCKET, "--pause-at-end", *args)
-    qmp = Qmp(SOCKET, process)
+    socket = work.path("qmp")
+    process = work.start("replay", directory, "--qmp", socket, "--pause-at-end", *args)
+    qmp = Qmp(socket, process)
     check(qmp.event("RECORDER_REPLAYED")["identical"], "it diverged")
-    path = os.path.join(TOP, "memory")
+    path = work.path("memory")
     qmp("pmemsave", val=RAM_BASE, size=MEM_MIB << 20, filename=path)
     qmp("quit")
     end(process)
@@ -348,8 +347,7 @@ def check_part(directory, word, accesses):
 def writes_explain_what_is_in_memory_at_the_end():
     """Of five words, or more, until there is one that the other vCPU writes to."""
     directory = linux()
-    last = int(re.search(r"its last at (\d+)$", run(
-        REPRISE, "info", "--at", str(1 << 63), directory, status=2).stderr).group(1))
+    last = last_moment(directory)
     at_the_end = memory(directory)
     words = words_that_change(memory(directory, "--until", str(last * 3 // 4)), at_the_end)
     streams = set()
@@ -372,7 +370,7 @@ def writes_explain_what_is_in_memory_at_the_end():
 
 @test_each(["", "x", "0x40000000,", "0x40000000,0", "0x40000000,8,both", "1,2,reads,4", "-1"])
 def a_watch_that_makes_no_sense_is_a_usage_error(text):
-    done = run(REPRISE, "replay", "x", "--watch", text, status=2, cwd=TOP)
+    done = run(REPRISE, "replay", "x", "--watch", text, status=2, cwd=work.directory)
     check(done.stdout == "" and "--watch" in one_line(done.stderr), done.stderr)
 
 
@@ -380,17 +378,17 @@ def a_watch_that_makes_no_sense_is_a_usage_error(text):
             "0x40000000,4097 1 to 4096 can"])
 def what_cannot_be_watched_is_refused(what):
     text, words = what.split(maxsplit=1)
-    output, line = replay(hello()[0], "--watch", text, status=2)
+    output, line = work.replay(work.hello()[0], "--watch", text, status=2)
     check(output == b"" and words in line, line)
 
 
 @test
 def a_file_gets_the_lines_and_must_be_new():
     directory, labels = recorded_accesses("cortex-a76")
-    path = os.path.join(TOP, "lines")
+    path, socket = work.path("lines"), work.path("qmp")
     address = labels["target"]
-    process = start("replay", directory, "--qmp", SOCKET, "--pause-at-end", "--until", "1")
-    qmp = Qmp(SOCKET, process)
+    process = work.start("replay", directory, "--qmp", socket, "--pause-at-end", "--until", "1")
+    qmp = Qmp(socket, process)
     qmp.event("RECORDER_REPLAYED")
     wanted = {"address": address, "file": path}
     check(qmp("recorder-replay", directory=directory, watch=wanted) == {"return": {}}, "refused")
@@ -413,4 +411,4 @@ def watch_again(directory, address):
     return [parse(line) for line in done.stdout.splitlines()]
 
 
-main()
+main(work)

@@ -10,12 +10,13 @@ import shutil
 import time
 
 from tests.lib.checkout import BUILD
-from tests.lib.guest_recording import TOP, end, main, place, record, replay, start, wait_for_console
+from tests.lib.guest_recording import GuestWorkspace, end
 from tests.lib.process import one_line, run
 from tests.lib.qmp import Qmp
-from tests.lib.tap import check, test, test_each
+from tests.lib.tap import check, main, test, test_each
 from tests.lib.tool import REPRISE
 
+work = GuestWorkspace()
 ENOUGH = 300000                         # steps
 CHANGE_INPUT = os.path.join(BUILD, "core/tests/tools/change-input")
 
@@ -24,25 +25,24 @@ def position(qmp):
     return int(qmp("query-recorder")["return"]["point"].split(":")[1])
 
 
+@work.shared
 def fine():
-    """A piece of a running guest with a digest at each step, that tests share."""
-    if not hasattr(fine, "kept"):
-        socket, directory = os.path.join(TOP, "qmp"), place("fine")
-        process = start("record", "-o", place("before"), "--qmp", socket,
-                        "--run", "while :; do date; done")
-        qmp = Qmp(socket, process)
-        wait_for_console(b"reprise: begin", process)
-        qmp("recorder-stop")
-        answer = qmp("recorder-start", directory=directory, **{"digest-interval": 1})
-        check(answer == {"return": {}}, answer)
-        while position(qmp) < ENOUGH:
-            time.sleep(0.02)
-        check(qmp("recorder-stop", pause=True) == {"return": {}}, "recorder-stop")
-        qmp("quit")
-        end(process)
-        qmp.close()
-        fine.kept = directory
-    return fine.kept
+    """A piece of a running guest with a digest at each step."""
+    socket, directory = work.path("qmp"), work.place("fine")
+    process = work.start("record", "-o", work.place("before"), "--qmp", socket,
+                         "--run", "while :; do date; done")
+    qmp = Qmp(socket, process)
+    work.console.wait_for(b"reprise: begin", process)
+    qmp("recorder-stop")
+    answer = qmp("recorder-start", directory=directory, **{"digest-interval": 1})
+    check(answer == {"return": {}}, answer)
+    while position(qmp) < ENOUGH:
+        time.sleep(0.02)
+    check(qmp("recorder-stop", pause=True) == {"return": {}}, "recorder-stop")
+    qmp("quit")
+    end(process)
+    qmp.close()
+    return directory
 
 
 def dump(directory):
@@ -52,21 +52,20 @@ def dump(directory):
             (re.match(r"vcpu 0 \w+ +@(\d+) +([\w-]+)", line).groups() for line in lines)]
 
 
+@work.shared
 def spoiled():
     """A copy with one input changed, and the position of that."""
-    if not hasattr(spoiled, "kept"):
-        directory = shutil.copytree(fine(), place("spoiled"),
-                                    ignore=shutil.ignore_patterns("*.order", "*.data"))
-        reads = [at for at, kind in dump(fine()) if kind == "sysreg"]
-        middle = reads[len(reads) // 2]
-        at = run(CHANGE_INPUT, fine(), directory, "sysreg", str(middle)).stdout
-        spoiled.kept = directory, int(at)
-    return spoiled.kept
+    directory = shutil.copytree(fine(), work.place("spoiled"),
+                                ignore=shutil.ignore_patterns("*.order", "*.data"))
+    reads = [at for at, kind in dump(fine()) if kind == "sysreg"]
+    middle = reads[len(reads) // 2]
+    at = run(CHANGE_INPUT, fine(), directory, "sysreg", str(middle)).stdout
+    return directory, int(at)
 
 
 def trace(name, directory, *options, status=0):
-    target = place(name)
-    replay(directory, "--trace", target, *options, status=status)
+    target = work.place(name)
+    work.replay(directory, "--trace", target, *options, status=status)
     return target
 
 
@@ -78,8 +77,8 @@ def differences(text):
 
 @test
 def digests_come_at_multiples_of_the_interval():
-    directory = place("interval")
-    record(directory, "--digest-interval", "1000", "--run", "echo hello")
+    directory = work.place("interval")
+    work.record(directory, "--digest-interval", "1000", "--run", "echo hello")
     at = [p for p, kind in dump(directory) if kind == "digest"]
     check(len(at) > 10000, f"{len(at)} digests")
     # A fault and its delivery are two steps between which nobody looks.
@@ -94,16 +93,16 @@ def digests_come_at_multiples_of_the_interval():
 def every_step_is_recorded_and_replays():
     at = [p for p, kind in dump(fine()) if kind == "digest"]
     check(len(at) > 0.9 * at[-1], f"{len(at)} digests up to {at[-1:]}")
-    _, line = replay(fine())
+    _, line = work.replay(fine())
     check("replayed identically" in line, line)
 
 
 @test
 def a_changed_input_is_found_to_the_step_by_the_replay():
     directory, at = spoiled()
-    _, line = replay(directory, status=1)
-    check(re.search(rf"vCPU 0 at position {at + 1}: expected register digest \w+, seen \w+, the same "
-                    rf"at position {at}: x\d+ expected 0x\w+, seen 0x\w+$", line), line)
+    _, line = work.replay(directory, status=1)
+    check(re.search(rf"vCPU 0 at position {at + 1}: expected register digest \w+, seen \w+, "
+                    rf"the same at position {at}: x\d+ expected 0x\w+, seen 0x\w+$", line), line)
 
 
 @test
@@ -148,8 +147,8 @@ def is_refused(arguments):
 
 @test_each(["--trace-from=1:5", "--trace-to=x", "--trace=/proc/x"])
 def a_trace_is_refused(option):
-    _, line = replay(fine(), "--trace", place("refused"), option, status=2)
+    _, line = work.replay(fine(), "--trace", work.place("refused"), option, status=2)
     check(line.startswith("reprise: "), line)
 
 
-main()
+main(work)

@@ -4,13 +4,12 @@
 Each is a way in which a recording or its replay once went wrong; bare/copies.c says how.
 """
 
-
 from tests.guest import bare_guest
-from tests.lib import guest_recording as recording
-from tests.lib.guest_recording import place, record, replay
-from tests.lib.tap import check, test, test_each
+from tests.lib.guest_recording import GuestWorkspace
+from tests.lib.tap import check, main, test, test_each
 from tests.lib.tool import BIN, info
 
+work = GuestWorkspace()
 # What each mode of the guest says, in this order.
 SAID = {
     "FORGOTTEN": ["table", "low-pages"],
@@ -25,15 +24,16 @@ CACHES = ("x-tlb-bits=6", "x-tlb-bits=12")
 
 def record_mode(mode, cpu, smp, *options):
     """A recording of the guest, and its console output, in which nothing is bad."""
-    directory = place(f"copies-{mode}")
-    output, _ = record(directory, *options,
-                       *bare_guest.command(BIN, cpu, smp, bare_guest.build(mode, "copies.c")))
+    directory = work.place(f"copies-{mode}")
+    output, _ = work.record(directory, *options,
+                            *bare_guest.command(BIN, cpu, smp,
+                                                bare_guest.build(work, mode, "copies.c")))
     bare_guest.check_console(output.decode(), SAID[mode] + ["two" if smp > 1 else "one"])
     return directory, output
 
 
 def check_replay(directory, output, *options):
-    replayed, said = replay(directory, *options)
+    replayed, said = work.replay(directory, *options)
     check("replayed identically" in said, said)
     check(output.endswith(replayed) and replayed,
           f"recorded:\n{output}\nreplayed {options}:\n{replayed}")
@@ -77,4 +77,4 @@ def bad_jumps_replay(how):
     check_replays(*record_mode("BRANCHES", cpu, int(smp)), "one-insn-per-tb=on")
 
 
-recording.main()
+main(work)

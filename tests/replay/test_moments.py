@@ -9,36 +9,29 @@ import re
 import signal
 import time
 
-from tests.lib.guest_recording import (TOP, console, copy_of_hello, end, hello, main, place,
-                                       record, replay, start, stock_command)
+from tests.lib.guest_recording import GuestWorkspace, end, stock_command
 from tests.lib.process import one_line, run
 from tests.lib.qmp import Qmp
-from tests.lib.tap import check, test, test_each
-from tests.lib.tool import REPRISE, emulator_of, info
+from tests.lib.tap import check, main, test, test_each
+from tests.lib.tool import REPRISE, emulator_of, info, last_moment
 
+work = GuestWorkspace()
 MEM_MIB = 128
 RAM_BASE = 0x40000000
-SOCKET = os.path.join(TOP, "qmp")
 FEW = 3
 WINDOW = 200000             # steps
 HIDDEN = 2                  # steps of an exception that nobody can stop before
 
 
-def last_moment(directory):
-    beyond = run(REPRISE, "info", "--at", str(1 << 63), directory, status=2).stderr
-    return int(re.search(r"its last at (\d+)$", beyond).group(1))
-
-
+@work.shared
 def recorded():
     """Two vCPUs that race, fault and are interrupted; directory, and its last moment."""
-    if not hasattr(recorded, "kept"):
-        directory = place("moments")
-        record(directory, "--checkpoint-interval", "0.4", "--", *stock_command(
-            "forkstorm -t 2 -n 10; racey -t 2 -n 20000; pipes -t 2 -n 50", smp=2,
-            boot=("--mem", str(MEM_MIB))))
-        check(len(info(directory)["checkpoints"]) >= 3, "too few checkpoints")
-        recorded.kept = directory, last_moment(directory)
-    return recorded.kept
+    directory = work.place("moments")
+    work.record(directory, "--checkpoint-interval", "0.4", "--", *stock_command(
+        "forkstorm -t 2 -n 10; racey -t 2 -n 20000; pipes -t 2 -n 50", smp=2,
+        boot=("--mem", str(MEM_MIB))))
+    check(len(info(directory)["checkpoints"]) >= 3, "too few checkpoints")
+    return directory, last_moment(directory)
 
 
 def state(qmp):
@@ -46,7 +39,7 @@ def state(qmp):
     ended = qmp.event("RECORDER_REPLAYED")
     check(ended["identical"], ended)
     registers = qmp("human-monitor-command", **{"command-line": "info registers -a"})["return"]
-    ram = os.path.join(TOP, "ram")
+    ram = work.path("ram")
     qmp("pmemsave", val=RAM_BASE, size=MEM_MIB << 20, filename=ram)
     with open(ram, "rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
@@ -56,9 +49,10 @@ def state(qmp):
 
 @contextlib.contextmanager
 def replayed_until(directory, moment, *args):
-    process = start("replay", directory, "--until", str(moment), "--qmp", SOCKET,
-                    "--pause-at-end", *args)
-    qmp = Qmp(SOCKET, process)
+    socket = work.path("qmp")
+    process = work.start("replay", directory, "--until", str(moment), "--qmp", socket,
+                         "--pause-at-end", *args)
+    qmp = Qmp(socket, process)
     yield qmp
     qmp("quit")
     end(process)
@@ -92,16 +86,17 @@ def a_moment_is_the_same_from_wherever_one_comes_to_it():
                    ["--", "-accel", "tcg,thread=multi,one-insn-per-tb=on"])]
         check(all(state == states[0] for state in states), f"moment {moment}: {states}")
         wanted = point_at(directory, moment)
-        check(all(0 <= seen - want <= HIDDEN for seen, want in zip(positions(states[0][0]), wanted)),
+        check(all(0 <= seen - want <= HIDDEN
+                  for seen, want in zip(positions(states[0][0]), wanted)),
               f"{states[0][0]}, but {wanted}")
 
 
 def faults_after(directory, begin):
     """(vCPU, positions between an instruction and its exception, where nobody looks), if any."""
-    trace = place("trace")
+    trace = work.place("trace")
     after = [position + WINDOW for position in begin]
-    replay(directory, "--trace", trace, "--trace-interval", "1", "--trace-from", words(begin),
-           "--trace-to", words(after), "--from", "0")
+    work.replay(directory, "--trace", trace, "--trace-interval", "1", "--trace-from", words(begin),
+                "--trace-to", words(after), "--from", "0")
     for vcpu in range(len(begin)):
         dump = run(REPRISE, "dump", "--vcpu", str(vcpu), trace).stdout
         seen = {int(at) for at in re.findall(r"@(\d+)  digest", dump)}
@@ -148,11 +143,12 @@ def one_replay_can_go_back_and_forth():
     with replayed_until(directory, moments[0]) as qmp:
         seen = {moments[0]: state(qmp)}
         for moment in [*moments[1:], *moments]:
-            check(qmp("recorder-replay", directory=directory, until=moment) == {"return": {}}, moment)
+            check(qmp("recorder-replay", directory=directory, until=moment) == {"return": {}},
+                  moment)
             now = state(qmp)
             check(seen.setdefault(moment, now) == now, f"{moment} was another one before")
-        check("outside" in qmp("recorder-replay", directory=directory, until=last + 1)["error"]["desc"],
-              "a moment outside")
+        refused = qmp("recorder-replay", directory=directory, until=last + 1)["error"]["desc"]
+        check("outside" in refused, "a moment outside")
         qmp("recorder-replay", directory=directory)
         check(qmp.event("RECORDER_REPLAYED") == {"identical": True}, "the end")
 
@@ -160,14 +156,15 @@ def one_replay_can_go_back_and_forth():
 @test
 def what_a_disk_writes_and_what_was_cut_off_have_moments_too():
     """Killed while a disk writes to memory: DMA is a stream of the order like any other."""
-    directory, disk = place("disk"), os.path.join(TOP, "disk.img")
+    directory, disk = work.place("disk"), work.path("disk.img")
     with open(disk, "wb") as file:
         file.write(os.urandom(16 << 20))
-    process = start("record", "-o", directory, "--checkpoint-interval", "0.4", "--", *stock_command(
-        "while :; do echo 3 >/proc/sys/vm/drop_caches; sha256sum /dev/vda; done", smp=2,
-        boot=("--mem", str(MEM_MIB))), "-drive", f"file={disk},if=none,id=d,format=raw",
-        "-device", "virtio-blk-pci,drive=d")
-    while console().count(b"/dev/vda") < 2:
+    guest = stock_command("while :; do echo 3 >/proc/sys/vm/drop_caches; sha256sum /dev/vda; done",
+                          smp=2, boot=("--mem", str(MEM_MIB)))
+    process = work.start("record", "-o", directory, "--checkpoint-interval", "0.4", "--", *guest,
+                         "-drive", f"file={disk},if=none,id=d,format=raw",
+                         "-device", "virtio-blk-pci,drive=d")
+    while work.console.read().count(b"/dev/vda") < 2:
         check(process.poll() is None, "it ended")
         time.sleep(0.05)
     os.kill(emulator_of(process), signal.SIGKILL)
@@ -190,36 +187,38 @@ def the_last_moment_is_the_end():
 @test
 def the_tool_says_where_it_is():
     directory, last = recorded()
-    line = replay(directory, "--until", str(last // 3))[1]
-    check(re.match(rf"reprise: replayed up to moment {last // 3}, which is at 0:\d+,1:\d+, in ", line),
+    line = work.replay(directory, "--until", str(last // 3))[1]
+    check(re.match(rf"reprise: replayed up to moment {last // 3}, which is at 0:\d+,1:\d+, in ",
+                   line),
           line)
 
 
 @test_each(["x", "-1", "1.5", ""])
 def what_is_no_moment_is_refused(moment):
-    line = replay(hello()[0], "--until", moment, status=2)[1]
+    line = work.replay(work.hello()[0], "--until", moment, status=2)[1]
     check(f"'{moment}'" in line, line)
 
 
 @test
 def moments_outside_are_refused():
     directory, last = recorded()
-    check("outside" in replay(directory, "--until", str(last + 1), status=2)[1], "behind the end")
-    line = replay(directory, "--until", "5", "--from", "2", status=2)[1]
+    check("outside" in work.replay(directory, "--until", str(last + 1), status=2)[1],
+          "behind the end")
+    line = work.replay(directory, "--until", "5", "--from", "2", status=2)[1]
     check("before the checkpoint" in line, line)
 
 
 @test
 def a_damaged_recording_is_refused():
-    directory = copy_of_hello()
+    directory = work.copy_of_hello()
     with open(os.path.join(directory, "vcpu-0.order"), "r+b") as file:
         file.seek(100)
         byte = file.read(1)
         file.seek(100)
         file.write(bytes([byte[0] ^ 1]))
-    check("vcpu-0.order" in replay(directory, "--until", "1000", status=2)[1], "damage")
+    check("vcpu-0.order" in work.replay(directory, "--until", "1000", status=2)[1], "damage")
     check("vcpu-0.order" in one_line(run(REPRISE, "info", "--at", "1000", directory,
                                          status=2).stderr), "damage")
 
 
-main()
+main(work)

@@ -1,35 +1,34 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """`reprise replay --paranoid`: copies of memory are coherent with it; if not, that is noticed."""
 
-import functools
 import os
 import re
 
 from tests.guest import bare_guest
-from tests.lib import guest_recording as recording
-from tests.lib.guest_recording import end, place, record, replay, start
+from tests.lib.guest_recording import GuestWorkspace, end
 from tests.lib.process import one_line, run
 from tests.lib.qmp import Qmp
-from tests.lib.tap import check, test, test_each
+from tests.lib.tap import check, main, test, test_each
 from tests.lib.tool import BIN, REPRISE, info
 
+work = GuestWorkspace()
 FAULT = "REPRISE_PARANOID_FAULT"
 
 
-@functools.lru_cache
+@work.shared
 def linux():
     """Four vCPUs, with a checkpoint or more: directory, console output."""
-    directory = place("linux")
-    recorded, _ = record(directory, "--smp", "4", "--checkpoint-interval", "1",
-                         "--run", "forkstorm -t 4 -n 8")
+    directory = work.place("linux")
+    recorded, _ = work.record(directory, "--smp", "4", "--checkpoint-interval", "1",
+                              "--run", "forkstorm -t 4 -n 8")
     check(b"reprise: end status=0" in recorded, recorded)
     return directory, recorded
 
 
-@functools.lru_cache
+@work.shared
 def bare(cpu, smp):
-    directory = place(f"bare-{cpu}-{smp}")
-    recorded, _ = record(directory, *bare_guest.command(BIN, cpu, smp, bare_guest.build()))
+    directory = work.place(f"bare-{cpu}-{smp}")
+    recorded, _ = work.record(directory, *bare_guest.command(BIN, cpu, smp, bare_guest.build(work)))
     bare_guest.check_console(recorded.decode())
     return directory, recorded
 
@@ -43,14 +42,15 @@ def compared(said):
 
 
 def replay_with_fault(fault, directory, *args):
-    return one_line(end(start("replay", directory, *args, env={**os.environ, FAULT: fault}), 1))
+    process = work.start("replay", directory, *args, env={**os.environ, FAULT: fault})
+    return one_line(end(process, 1))
 
 
 @test_each(["cortex-a72", "cortex-a76", "max", "cortex-a76 smp"])
 def a_bare_guest_is_coherent_at_every_boundary(how):
     cpu, *smp = how.split()
     directory, recorded = bare(cpu, 2 if smp else 1)
-    shown, said = replay(directory, "--paranoid=1")
+    shown, said = work.replay(directory, "--paranoid=1")
     checks, translations, blocks = compared(said)
     check(shown == recorded, f"recorded:\n{recorded}\nreplayed:\n{shown}")
     check(checks > 1000 and translations > checks and blocks > checks, said)
@@ -61,7 +61,7 @@ def linux_on_four_vcpus_is_coherent(how):
     directory, recorded = linux()
     check(len(info(directory)["checkpoints"]) > 1, "no checkpoint was made")
     options = {"start": [], "checkpoint": ["--from", "1"], "one thread": ["--threads", "single"]}
-    shown, said = replay(directory, "--paranoid=100000", *options[how])
+    shown, said = work.replay(directory, "--paranoid=100000", *options[how])
     checks, translations, blocks = compared(said)
     check(recorded.endswith(shown), f"recorded:\n{recorded}\nreplayed:\n{shown}")
     check(checks > 100 and translations > 100 * checks and blocks > 100 * checks, said)
@@ -72,7 +72,8 @@ def a_drop_that_is_ignored_is_noticed():
     """In the recording a translation was dropped there, since another vCPU changed its table."""
     line = replay_with_fault("drops", linux()[0], "--paranoid=5000")
     check("diverged" in line and re.search(r"the translation of 0x\w+ \(mmu index \d+\) is not "
-                                           r"coherent: expected .*, seen physical page 0x", line), line)
+                                           r"coherent: expected .*, seen physical page 0x", line),
+          line)
 
 
 @test
@@ -95,7 +96,7 @@ def a_block_of_other_bytes_is_noticed():
 def without_the_option_nothing_is_compared_and_no_fault_made():
     directory, _ = bare("cortex-a76", 2)
     for fault in ("drops", "translation", "block"):
-        said = one_line(end(start("replay", directory, env={**os.environ, FAULT: fault})))
+        said = one_line(end(work.start("replay", directory, env={**os.environ, FAULT: fault})))
         check("replayed identically" in said and "coherent" not in said, said)
 
 
@@ -103,8 +104,8 @@ def without_the_option_nothing_is_compared_and_no_fault_made():
 def blocks_of_an_earlier_replay_are_not_taken_on_trust():
     """The second of three replays in one emulator is paranoid."""
     directory, _ = bare("cortex-a76", 1)
-    path = os.path.join(recording.TOP, "qmp")
-    process = start("replay", directory, "--qmp", path, "--pause-at-end")
+    path = work.path("qmp")
+    process = work.start("replay", directory, "--qmp", path, "--pause-at-end")
     qmp = Qmp(path, process)
     check(qmp.event("RECORDER_REPLAYED") == {"identical": True}, "the first")
     qmp("recorder-replay", directory=directory, paranoid=1)
@@ -124,4 +125,4 @@ def an_interval_is_a_number_of_steps(n):
     check(f"--paranoid=N is a number of steps, not '{n}'" in one_line(done.stderr), done.stderr)
 
 
-recording.main()
+main(work)

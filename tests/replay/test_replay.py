@@ -7,7 +7,6 @@ digest) it reports by its exit status; the console is compared here.
 
 import base64
 import contextlib
-import functools
 import hashlib
 import http.server
 import os
@@ -18,15 +17,14 @@ import threading
 import time
 
 from tests.guest import arm32_program, bare_guest
-from tests.lib import guest_recording as recording
 from tests.lib.checkout import BUILD, TOP
-from tests.lib.guest_recording import (console, end, place, record, replay, start, stock_command,
-                                       wait_for_console)
+from tests.lib.guest_recording import GuestWorkspace, check_race, end, stock_command
 from tests.lib.process import run
 from tests.lib.qmp import Qmp
-from tests.lib.tap import check, skip, test, test_each
-from tests.lib.tool import BIN, emulator_of, info
+from tests.lib.tap import check, main, skip, test, test_each
+from tests.lib.tool import BIN, REPRISE, emulator_of, info
 
+work = GuestWorkspace()
 CHANGE_INPUT = os.path.join(BUILD, "core/tests/tools/change-input")
 SMALL = {            # rounds, so that each takes about a second
     "faults": 4, "forkstorm": 20, "handoff": 5000, "locks": 100000, "logbook": 50000,
@@ -40,10 +38,10 @@ def cycle(name, command, *qemu_args, changes=(), smp=1, options=()):
     args = list(stock_command(command, smp))
     for old, new in changes:
         args[args.index(old)] = new
-    directory = place(name)
-    recorded, _ = record(directory, *options, "--", *args, *qemu_args)
+    directory = work.place(name)
+    recorded, _ = work.record(directory, *options, "--", *args, *qemu_args)
     check(b"reprise: end status=0" in recorded, recorded.decode(errors="replace"))
-    replayed, said = replay(directory)
+    replayed, said = work.replay(directory)
     check("replayed identically" in said, said)
     check(replayed == recorded, f"recorded:\n{recorded}\nreplayed:\n{replayed}")
     return recorded.decode(errors="replace")
@@ -53,8 +51,8 @@ def kill_and_replay(process, directory):
     """What a replay up to the cut shows, and what was shown before the recorder was killed."""
     os.kill(emulator_of(process), signal.SIGKILL)
     end(process, 1)
-    recorded = console()
-    replayed, said = replay(directory)
+    recorded = work.console.read()
+    replayed, said = work.replay(directory)
     check("replayed up to the cut" in said and recorded.startswith(replayed), said)
     return replayed, recorded
 
@@ -78,7 +76,7 @@ DISK_WORK = ("dd if=/dev/urandom of=/dev/vda bs=64k count=32 2>/dev/null; sync; 
 @test_each(["pci", "mmio", "pci iothread"])
 def disk_replays_identically(how):
     """The disk is gone when the recording is replayed."""
-    disk = os.path.join(recording.TOP, "disk")
+    disk = work.path("disk")
     with open(disk, "wb") as file:
         file.truncate(16 << 20)
     bus = "pci" if "pci" in how else "device"
@@ -91,12 +89,14 @@ def disk_replays_identically(how):
 
 @test
 def a_recorder_that_is_killed_while_a_disk_works_replays_to_the_cut():
-    disk, directory = os.path.join(recording.TOP, "disk"), place("disk-killed")
+    disk, directory = work.path("disk"), work.place("disk-killed")
     with open(disk, "wb") as file:
         file.truncate(16 << 20)
-    process = start("record", "-o", directory, "--", *stock_command(f"while :; do {DISK_WORK}; done"),
-                    "-drive", f"file={disk},if=none,id=d,format=raw", "-device", "virtio-blk-pci,drive=d")
-    wait_for_console(b"  /dev/vda", process)
+    process = work.start("record", "-o", directory, "--",
+                         *stock_command(f"while :; do {DISK_WORK}; done"),
+                         "-drive", f"file={disk},if=none,id=d,format=raw",
+                         "-device", "virtio-blk-pci,drive=d")
+    work.console.wait_for(b"  /dev/vda", process)
     time.sleep(1)
     replayed, recorded = kill_and_replay(process, directory)
     check(b"  /dev/vda" in replayed, replayed)
@@ -111,7 +111,7 @@ def random_numbers_replay_identically():
 @test_each(["pci", "device"])
 def console_replays_identically(bus):
     """A virtio console, both ways; its input is gone in the replay."""
-    typed, shown = (os.path.join(recording.TOP, name) for name in ("typed", "shown"))
+    typed, shown = (work.path(name) for name in ("typed", "shown"))
     with open(typed, "w") as file:
         for _ in range(300):
             print(os.urandom(30).hex(), file=file)
@@ -131,7 +131,7 @@ def console_replays_identically(bus):
 def fw_cfg_dma_replays_identically():
     """Linux tells the host where its crash notes are, by DMA of the device fw_cfg."""
     cycle("fw_cfg", "ls /sys/firmware/qemu_fw_cfg/by_name/etc/vmcoreinfo", "-device", "vmcoreinfo")
-    dump = run(recording.REPRISE, "dump", os.path.join(recording.TOP, "fw_cfg"), "--dma").stdout
+    dump = run(REPRISE, "dump", work.path("fw_cfg"), "--dma").stdout
     check("dma-write" in dump, f"there was no DMA:\n{dump}")
 
 
@@ -173,7 +173,7 @@ def machine_replays_identically(machine):
 
 
 def bare_command(cpu, smp, mode="ALL"):
-    return bare_guest.command(BIN, cpu, smp, bare_guest.build(mode))
+    return bare_guest.command(BIN, cpu, smp, bare_guest.build(work, mode))
 
 
 @test_each(["cortex-a72", "cortex-a76", "max", "cortex-a76 smp", "cortex-a76 smp slow-path"])
@@ -181,14 +181,14 @@ def bare_guest_replays_identically(how):
     """Page walks that write, memory attributes, instructions of newer CPUs, under interrupts."""
     cpu, *words = how.split()
     options = ["--slow-path"] if "slow-path" in words else []
-    directory = place("bare-guest")
-    recorded, _ = record(directory, *options,
-                         *bare_command(cpu, 2 if "smp" in words else 1))
+    directory = work.place("bare-guest")
+    recorded, _ = work.record(directory, *options,
+                              *bare_command(cpu, 2 if "smp" in words else 1))
     bare_guest.check_console(recorded.decode())
     if "smp" in words:
-        recording.check_race(directory)
+        check_race(directory)
     for cache in ("x-tlb-bits=6", "x-tlb-bits=12", "one-insn-per-tb=on"):
-        replayed, said = replay(directory, "--", "-accel", f"tcg,thread=multi,{cache}")
+        replayed, said = work.replay(directory, "--", "-accel", f"tcg,thread=multi,{cache}")
         check("replayed identically" in said, said)
         check(replayed == recorded, f"{cache}: recorded:\n{recorded}\nreplayed:\n{replayed}")
 
@@ -203,9 +203,9 @@ L1_TEST = ("106a7138[13579bdf]0....36|"         # ldrb w16, [x16, x17]; tbz w16,
 def the_l1_test_is_in_generated_code():
     """With two vCPUs, unless told otherwise; if not, everything works, but slowly."""
     def tests_in_code(vcpus, *options):
-        path = os.path.join(recording.TOP, "code")
-        record(place("l1-test"), *options, *bare_command("cortex-a72", vcpus),
-               "-d", "out_asm", "-D", path)
+        path = work.path("code")
+        work.record(work.place("l1-test"), *options, *bare_command("cortex-a72", vcpus),
+                    "-d", "out_asm", "-D", path)
         with open(path) as file:
             code = "".join(re.findall(r"^OBJD-H: (\w+)$", file.read(), re.M))
         check(code, "no code is shown")
@@ -218,7 +218,8 @@ def the_l1_test_is_in_generated_code():
 
 @test_each([1, 2])
 def an_access_to_a_device_and_to_memory_ends_the_recording(vcpus):
-    _, line = record(place("mixed"), *bare_command("cortex-a72", vcpus, "MIXED"), status=1)
+    _, line = work.record(work.place("mixed"), *bare_command("cortex-a72", vcpus, "MIXED"),
+                          status=1)
     check("lies in memory and in a device" in line, line)
 
 
@@ -243,10 +244,11 @@ def a_32_bit_program_replays_identically():
 
 @test_each(["racey locks forkstorm", "pipes signals syscalls handoff"])
 def programs_on_four_vcpus_replay_identically(programs):
-    cycle("smp", " && ".join(f"{p} -t 4 -n {max(1, SMALL[p] // 4)}" for p in programs.split()), smp=4)
+    cycle("smp", " && ".join(f"{p} -t 4 -n {max(1, SMALL[p] // 4)}" for p in programs.split()),
+          smp=4)
 
 
-@functools.lru_cache
+@work.shared
 def raced(i):
     """The console of a race of four vCPUs; its recording is `racey-i`."""
     return cycle(f"racey-{i}", "racey -t 4 -n 20000", smp=4)
@@ -262,7 +264,7 @@ def races_differ_and_replay_identically():
 
 def change_an_interrupt(directory):
     """A copy, in which one near the end, in the race, is another exception."""
-    spoiled = shutil.copytree(directory, place("spoiled"),
+    spoiled = shutil.copytree(directory, work.place("spoiled"),
                               ignore=shutil.ignore_patterns("*.order", "*.data"))
     steps = int(info(directory)["end_point"].split(",")[0].split(":")[1])
     run(CHANGE_INPUT, directory, spoiled, "interrupt", str(steps * 9 // 10))
@@ -281,9 +283,10 @@ def vcpus_are_not_pinned_to_cores_after_a_divergence():
     if len(cores) < 2:
         skip("there is only one core")
     raced(0)
-    path = os.path.join(recording.TOP, "qmp")
-    process = start("replay", change_an_interrupt(os.path.join(recording.TOP, "racey-0")), "--qmp",
-                    path, "--pause-at-end", prefix=["taskset", "-c", ",".join(map(str, cores))])
+    path = work.path("qmp")
+    process = work.start("replay", change_an_interrupt(work.path("racey-0")), "--qmp", path,
+                         "--pause-at-end",
+                         prefix=["taskset", "-c", ",".join(map(str, cores))])
     qmp = Qmp(path, process)
     pinned = []
     while not qmp.named("RECORDER_REPLAYED"):
@@ -309,7 +312,7 @@ def every_access_on_the_slow_path_replays_identically():
 
 @test
 def devices_of_two_vcpus_replay_identically():
-    disk = os.path.join(recording.TOP, "disk")
+    disk = work.path("disk")
     with open(disk, "wb") as file:
         file.truncate(4 << 20)
     with server_on_this_host() as (command, digest):
@@ -330,12 +333,12 @@ def cortex_a76_with_four_vcpus_replays_identically():
 @test
 def a_recorder_of_four_vcpus_that_is_killed_replays_to_the_cut():
     """Three vCPUs sleep, while others wait for what they did before."""
-    directory = place("smp-killed")
-    process = start("record", "-o", directory, "--smp", "4", "--run",
-                    "racey -t 4 -n 5000; while :; do date; sleep 0.1; done")
-    wait_for_console(b" UTC ", process)
+    directory = work.place("smp-killed")
+    process = work.start("record", "-o", directory, "--smp", "4", "--run",
+                         "racey -t 4 -n 5000; while :; do date; sleep 0.1; done")
+    work.console.wait_for(b" UTC ", process)
     time.sleep(1)
-    before = console()
+    before = work.console.read()
     time.sleep(1)
     replayed, recorded = kill_and_replay(process, directory)
     check(replayed.startswith(before), f"recorded:\n{recorded}\nreplayed:\n{replayed}")
@@ -343,11 +346,12 @@ def a_recorder_of_four_vcpus_that_is_killed_replays_to_the_cut():
 
 @test
 def traces_of_several_vcpus_are_the_same():
-    directory, trace = place("traced"), place("trace")
-    record(directory, "--smp", "2", "--digest-interval", "100000", "--run", "forkstorm -t 2 -n 1")
-    replay(directory, "--trace", trace, "--trace-interval", "50000")
-    said = run(recording.REPRISE, "compare", directory, trace).stdout
+    directory, trace = work.place("traced"), work.place("trace")
+    work.record(directory, "--smp", "2", "--digest-interval", "100000", "--run",
+                "forkstorm -t 2 -n 1")
+    work.replay(directory, "--trace", trace, "--trace-interval", "50000")
+    said = run(REPRISE, "compare", directory, trace).stdout
     check(all(f"vCPU {i}" in said for i in range(2)), said)
 
 
-recording.main()
+main(work)

@@ -149,17 +149,21 @@ def network(device):
     return function
 
 
+@functools.lru_cache
+def shared():
+    """A recording that the variants share while the soak runs."""
+    recording = Recording("variants", SLOW_S)
+    shutil.rmtree(recording.directory, ignore_errors=True)
+    recording.record("syscalls -n 50")
+    return recording
+
+
 def variant(accelerator):
-    """Another replay of a recording that these cases share while the soak runs."""
+    """Another replay of the shared recording."""
     def function(recording):
-        if not hasattr(variant, "shared"):
-            shared = Recording("variants", SLOW_S)
-            shutil.rmtree(shared.directory, ignore_errors=True)
-            shared.record("syscalls -n 50")
-            variant.shared = shared
         # Linked, so that a failure keeps its own copy under its own name.
-        shutil.copytree(variant.shared.directory, recording.directory, copy_function=os.link)
-        shutil.copy(variant.shared.path("console"), recording.path("console"))
+        shutil.copytree(shared().directory, recording.directory, copy_function=os.link)
+        shutil.copy(shared().path("console"), recording.path("console"))
         recording.patience = SLOW_S
         recording.replay("-accel", f"tcg,thread=multi,{accelerator}")
     return function

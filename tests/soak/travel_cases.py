@@ -21,11 +21,18 @@ import statistics
 import time
 
 from tests.lib.checksum import change_manifest
+from tests.lib.debug_session import last_said
+from tests.lib.guest_recording import GuestWorkspace
 from tests.lib.tap import cleaned_up
+from tests.lib.time_travel import (TRAVEL_S, Excursions, judge, met_an_end, symbols_if_any,
+                                   travel)
 from tests.lib.tool import info
 from tests.soak.cases import Case
 from tests.soak.guest import Failure, Recording, run_tool
 
+# For sockets; it is not made just to list cases.
+work = GuestWorkspace()
+atexit.register(work.close)
 CASES = 10
 EXCURSIONS = 100                # of a case
 INTERRUPTS = 5                  # with Ctrl-C, besides
@@ -45,15 +52,6 @@ END_RATIO = 1.3
 
 
 # --- the recording --------------------------------------------------------------------------
-
-@functools.lru_cache
-def tools():
-    """The module that has a place of its own, for sockets: not made just to list cases."""
-    from tests.lib import guest_recording as recording
-    from tests.lib import time_travel as travel
-    atexit.register(shutil.rmtree, recording.TOP, ignore_errors=True)
-    return travel
-
 
 @functools.lru_cache
 def shared():
@@ -87,14 +85,12 @@ def without_checkpoints(directory):
 def travelling(function):
     """A case: what it checks and does not find is a failure, with what the session said."""
     def case(recording):
-        from tests.lib import debug_session as debugging
-        tools()
         take_shared(recording)
         try:
             with cleaned_up():
                 return function(recording)
         except (AssertionError, TimeoutError, ConnectionError) as failure:
-            raise Failure(f"{failure}\nthe session said: {debugging.said()}") from None
+            raise Failure(f"{failure}\nthe session said: {last_said(work)}") from None
     return case
 
 
@@ -103,12 +99,11 @@ def travelling(function):
 def excursions(seed):
     @travelling
     def function(recording):
-        travel = tools()
-        vmlinux = travel.symbols_if_any()
+        vmlinux = symbols_if_any()
         debugged = (without_checkpoints if seed % ALONE_EVERY == 0 else contextlib.nullcontext)
         with debugged(recording.directory) as directory:
-            with travel.travel(directory, vmlinux=vmlinux) as session:
-                made = travel.Excursions(session, seed, kernel=bool(vmlinux))
+            with travel(work, directory, vmlinux=vmlinux) as session:
+                made = Excursions(session, seed, kernel=bool(vmlinux))
                 for _ in range(EXCURSIONS):
                     made.go()
                 for _ in range(INTERRUPTS):
@@ -118,23 +113,22 @@ def excursions(seed):
             if directory != recording.directory:
                 some = random.Random(seed).sample(sorted(judged), min(len(judged), ALONE_JUDGED))
                 judged = {moment: judged[moment] for moment in some}
-            travel.judge(directory, judged)
+            judge(work, directory, judged)
         return f"{made.n_stops} stops, {len(judged)} moments compared"
     return function
 
 
 @travelling
 def session(recording):
-    travel = tools()
-    vmlinux = travel.symbols_if_any()
+    vmlinux = symbols_if_any()
     wanted = info(recording.directory)["end_digest"]
-    with travel.travel(recording.directory, vmlinux=vmlinux) as debugged:
-        made = travel.Excursions(debugged, "session", kernel=bool(vmlinux))
+    with travel(work, recording.directory, vmlinux=vmlinux) as debugged:
+        made = Excursions(debugged, "session", kernel=bool(vmlinux))
         while made.n_stops < STOPS - 2:
             made.go()
         made.interrupt()
-        stop = debugged.gdb.go("continue", travel.TRAVEL_S)
-        if not travel.met_an_end(stop) or debugged.moment() != debugged.last:
+        stop = debugged.gdb.go("continue", TRAVEL_S)
+        if not met_an_end(stop) or debugged.moment() != debugged.last:
             raise Failure(f"after {made.n_stops} stops: {stop} at {debugged.when()}")
         seen = debugged.digests()
         if (seen["ram"], seen["vcpus"]) != (wanted["ram"], wanted["registers"]):
@@ -191,11 +185,11 @@ def find_store(debugged):
 
     When all threads of `locks` have begun, nobody forks for longer than that.
     """
-    gdb, travel, jiffies = debugged.gdb, tools(), None
+    gdb, jiffies = debugged.gdb, None
     debugged.goto("end")
     high = debugged.moment()
     gdb.command("watch total_forks")
-    while not travel.met_an_end(gdb.go("reverse-continue", travel.TRAVEL_S)):
+    while not met_an_end(gdb.go("reverse-continue", TRAVEL_S)):
         low, jiffies = debugged.moment(), jiffies or Jiffies(gdb)
         began = jiffies.now()
         debugged.goto(high)
@@ -209,11 +203,11 @@ def find_store(debugged):
 
 def measure_watch(directory, vmlinux):
     """Seconds from a moment that was just gone to, in new sessions."""
-    travel, found = tools(), []
-    with travel.travel(directory, vmlinux=vmlinux) as debugged:
+    found = []
+    with travel(work, directory, vmlinux=vmlinux) as debugged:
         store, later = find_store(debugged)
     for _ in range(TIMES):
-        with travel.travel(directory, "--at", str(later), vmlinux=vmlinux) as debugged:
+        with travel(work, directory, "--at", str(later), vmlinux=vmlinux) as debugged:
             debugged.gdb.command("watch total_forks")
             found.append(timed(debugged.gdb.go, "reverse-continue"))
             if debugged.moment() != store:
@@ -223,22 +217,21 @@ def measure_watch(directory, vmlinux):
 
 def measure_ends(recording):
     """Seconds of plain replays, and of going from the start to the end."""
-    travel, plain, gone = tools(), [], []
+    plain, gone = [], []
     for _ in range(TIMES):
         plain.append(timed(run_tool, ["replay", recording.directory], recording.path("replayed"),
                            recording.path("log"), recording.patience))
-        with travel.travel(recording.directory) as debugged:
-            gone.append(timed(debugged.gdb.command, "monitor goto end", travel.TRAVEL_S))
+        with travel(work, recording.directory) as debugged:
+            gone.append(timed(debugged.gdb.command, "monitor goto end", TRAVEL_S))
     return plain, gone
 
 
 @travelling
 def speed(recording):
-    travel = tools()
-    vmlinux = travel.symbols_if_any()
+    vmlinux = symbols_if_any()
     plain, gone = map(statistics.median, measure_ends(recording))
     bars = [(f"goto end ({gone:.1f} s) to plain replay ({plain:.1f} s)", gone / plain, END_RATIO)]
-    with travel.travel(recording.directory, vmlinux=vmlinux) as debugged:
+    with travel(work, recording.directory, vmlinux=vmlinux) as debugged:
         steps = measure_steps(debugged)
     bars += [("reverse-stepi, median", statistics.median(steps), STEP_MEDIAN_S),
              ("reverse-stepi, worst", max(steps), STEP_WORST_S)]

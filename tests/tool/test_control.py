@@ -9,16 +9,18 @@ import socket
 import subprocess
 import time
 
-from tests.lib.guest_recording import TOP, main, need, place, replay
-from tests.lib.live_guest import PATIENCE_S, SOCKET, guest
+from tests.lib.guest_recording import GuestWorkspace
+from tests.lib.live_guest import PATIENCE_S, live_guest, socket_of
 from tests.lib.process import one_line, run
-from tests.lib.qmp import Qemu, Qmp
-from tests.lib.tap import check, test
-from tests.lib.tool import REPRISE, info
+from tests.lib.qmp import Qemu
+from tests.lib.tap import check, main, test
+from tests.lib.tool import REPRISE, info, need
+
+work = GuestWorkspace()
 
 
 def tool(command, *args, status=0):
-    return run(REPRISE, command, "--qmp", SOCKET, *args, status=status)
+    return run(REPRISE, command, "--qmp", socket_of(work), *args, status=status)
 
 
 def check_checkpoint():
@@ -28,15 +30,15 @@ def check_checkpoint():
 
 @test
 def the_tool_starts_shows_and_stops():
-    directory = place("by-tool")
-    with guest() as process:
+    directory = work.place("by-tool")
+    with live_guest(work) as guest:
         check(tool("status").stdout == "off\n", tool("status").stdout)
         line = one_line(tool("stop", status=2).stderr)
         check("nothing is being recorded" in line, line)
-        done = tool("start", "-o", os.path.relpath(directory), "--max-size", "2G", "--max-seconds", "600",
-                    "--digest-interval", "500000")
+        done = tool("start", "-o", os.path.relpath(directory), "--max-size", "2G",
+                    "--max-seconds", "600", "--digest-interval", "500000")
         check(done.stdout == "" and "recording in " in one_line(done.stderr), done)
-        check("already" in one_line(tool("start", "-o", place("x"), status=2).stderr), "twice")
+        check("already" in one_line(tool("start", "-o", work.place("x"), status=2).stderr), "twice")
         text = tool("status").stdout
         check(re.match(rf"recording {re.escape(directory)} for [\d.]+ s\n  [\d.]+ MiB on disk, "
                        r"[\d.]+ MiB more per second, \d+ MiB free, ends at 2048.0 MiB, "
@@ -50,41 +52,37 @@ def the_tool_starts_shows_and_stops():
         check(text == f"off\n  the last recording, {directory}, is complete: stopped\n", text)
     said = info(directory)
     check(said["complete"] and said["end_reason"] == "stopped", said)
-    replay(directory)
+    work.replay(directory)
 
 
 @test
 def a_recording_that_ended_badly_is_status_1():
-    directory = place("removed")
-    with guest() as process:
+    directory = work.place("removed")
+    with live_guest(work) as guest:
         tool("start", "-o", directory)
         shutil.rmtree(directory)
         line = one_line(tool("stop", status=1).stderr)
         check(f"{directory} ended early: " in line and "renamed or removed" in line, line)
-        check("running" in tool_status_of(process), "the guest does not go on")
-
-
-def tool_status_of(process):
-    qmp = Qmp(SOCKET, process)
-    answer = qmp("query-status")["return"]
-    qmp.close()
-    return "running" if answer["running"] else "paused"
+        qmp = guest.connect()
+        check(qmp("query-status")["return"]["running"], "the guest does not go on")
+        qmp.close()
 
 
 @test
 def a_tool_that_is_killed_in_mid_command_does_no_harm():
-    directory = place("killed-tool")
-    with guest() as process:
+    directory = work.place("killed-tool")
+    with live_guest(work) as guest:
         for _ in range(5):
-            starting = subprocess.Popen([REPRISE, "start", "--qmp", SOCKET, "-o", directory],
-                                        stderr=subprocess.DEVNULL)
+            starting = subprocess.Popen(
+                [REPRISE, "start", "--qmp", socket_of(work), "-o", directory],
+                stderr=subprocess.DEVNULL)
             time.sleep(0.02)
             starting.kill()
             starting.wait()
         if json.loads(tool("status", "--json").stdout)["state"] == "off":
             tool("start", "-o", directory)
         tool("stop")
-    replay(directory)
+    work.replay(directory)
 
 
 @test
@@ -107,10 +105,11 @@ def what_is_not_there_is_named():
             (["--qmp", "a", "b"], "'b'"),
             (["--nonsense"], "--nonsense")):
         for command in ("start", "stop", "status", "checkpoint"):
-            extra = ["-o", place("x")] if command == "start" else []
+            extra = ["-o", work.place("x")] if command == "start" else []
             line = one_line(run(REPRISE, command, *extra, *args, status=2).stderr)
             check(word in line, line)
-    for args, word in ((["--qmp", "a"], "-o"), (["--qmp", "a", "-o", "x", "--max-size", "10X"], "'10X'"),
+    for args, word in ((["--qmp", "a"], "-o"),
+                       (["--qmp", "a", "-o", "x", "--max-size", "10X"], "'10X'"),
                        (["--qmp", "a", "-o", "x", "--max-size", "0"], "'0'"),
                        (["--qmp", "a", "-o", "x", "--max-size", "99999999999T"], "no size"),
                        (["--qmp", "a", "-o", "x", "--max-seconds", "-1"], "--max-seconds")):
@@ -120,7 +119,7 @@ def what_is_not_there_is_named():
 
 @test
 def a_socket_that_is_not_qemus_is_refused():
-    path = os.path.join(TOP, "other.sock")
+    path = work.path("other.sock")
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(path)
         server.listen()
@@ -136,4 +135,4 @@ def a_socket_that_is_not_qemus_is_refused():
     os.unlink(path)
 
 
-main()
+main(work)

@@ -17,69 +17,95 @@ import subprocess
 import termios
 import time
 
-from tests.lib import debug_session as debugging, synthetic_recording as made
-from tests.lib.checkout import TOP as SOURCE
+from tests.lib.checkout import TOP
 from tests.lib.checksum import change_manifest
-from tests.lib.debug_session import end_debug, finish, launch, said, start_debug, wait_until_ready
-from tests.lib.guest_recording import TOP, console, main, need, place
+from tests.lib.debug_session import DebugSession, start_debug
+from tests.lib.guest_recording import GuestWorkspace
 from tests.lib.process import one_line, run
-from tests.lib.tap import after_test, check, test, test_each
-from tests.lib.tool import BIN, REPRISE, emulator_of, stop_tool
+from tests.lib.synthetic_recording import MAKE
+from tests.lib.tap import after_test, check, main, test, test_each
+from tests.lib.tool import BIN, REPRISE, emulator_of, need, stop_tool
 
-TOOLS = os.path.join(SOURCE, "tests/tools")
+work = GuestWorkspace()
+TOOLS = os.path.join(TOP, "tests/tools")
 GDB = os.path.join(TOOLS, "stand-in-gdb")
-EMULATORS = os.path.join(TOP, "emulators")
-FOLDER = os.path.join(TOP, "stand-in")          # how they are told, and tell
-TEMPORARY = os.path.join(TOP, "tmp")
-SOCKET = os.path.join(TOP, "gdb.socket")
-ENV = {**os.environ, "REPRISE_QEMU_DIR": EMULATORS, "STAND_IN": FOLDER, "TMPDIR": TEMPORARY}
 DIVERGED = "reprise: replay diverged: vCPU 0 at position 1500: ran past wake\n"
 PATIENCE_S = 60
 
 
+def emulators():
+    return work.path("emulators")
+
+
+def folder():
+    """Return where the stand-ins are told what to do, and tell what they did."""
+    return work.path("stand-in")
+
+
+def temporary():
+    return work.path("tmp")
+
+
+def gdb_socket():
+    return work.path("gdb.socket")
+
+
+def environment():
+    return {**os.environ, "REPRISE_QEMU_DIR": emulators(), "STAND_IN": folder(),
+            "TMPDIR": temporary()}
+
+
+@work.shared
 def recorded():
     """A recording of no guest."""
-    if not hasattr(recorded, "kept"):
-        recorded.kept = place("made")
-        run(made.MAKE, recorded.kept)
-    return recorded.kept
+    directory = work.place("made")
+    run(MAKE, directory)
+    return directory
 
 
 @contextlib.contextmanager
 def stand_in(**files):
     """In place of QEMU; the files change what it does.  Afterwards nothing is left behind."""
     need("aarch64")
-    for directory in (EMULATORS, FOLDER, TEMPORARY):
+    for directory in (emulators(), folder(), temporary()):
         shutil.rmtree(directory, ignore_errors=True)
         os.mkdir(directory)
-    os.symlink(os.path.join(TOOLS, "stand-in-qemu"), os.path.join(EMULATORS, "qemu-system-aarch64"))
+    os.symlink(os.path.join(TOOLS, "stand-in-qemu"),
+               os.path.join(emulators(), "qemu-system-aarch64"))
     for name, text in files.items():
-        with open(os.path.join(FOLDER, name), "w") as file:
+        with open(os.path.join(folder(), name), "w") as file:
             file.write(text)
     yield
-    check(os.listdir(TEMPORARY) == [], os.listdir(TEMPORARY))
-    check(not os.path.lexists(SOCKET), "the socket is still there")
+    check(os.listdir(temporary()) == [], os.listdir(temporary()))
+    check(not os.path.lexists(gdb_socket()), "the socket is still there")
 
 
 def told(name):
-    with open(os.path.join(FOLDER, name)) as file:
+    with open(os.path.join(folder(), name)) as file:
         return json.load(file)
 
 
-def wait_for_file(name):
+def wait_for_file(name, session):
     deadline = time.monotonic() + PATIENCE_S
-    while not os.path.exists(os.path.join(FOLDER, name)):
-        check(time.monotonic() < deadline, f"no {name}: {said()}")
+    while not os.path.exists(os.path.join(folder(), name)):
+        check(time.monotonic() < deadline, f"no {name}: {session.said()}")
         time.sleep(0.01)
 
 
-def session(*options):
-    return start_debug(recorded(), *options, env=ENV)
+def debug(*options):
+    """A session that is ready."""
+    return start_debug(work, recorded(), *options, env=environment())
 
 
-def refused(*options, env=ENV, status=2):
+def launch(*options):
+    """A session that may not be ready yet."""
+    return DebugSession(work, recorded(), *options, env=environment())
+
+
+def refused(*options, env=None, status=2):
     """The one line that it says."""
-    done = run(REPRISE, "debug", *options, status=status, env=env, timeout=PATIENCE_S)
+    done = run(REPRISE, "debug", *options, status=status, env=env or environment(),
+               timeout=PATIENCE_S)
     check(done.stdout == "", done.stdout)
     return one_line(done.stderr)
 
@@ -137,7 +163,7 @@ def a_recording_that_cannot_be_used_is_refused():
         line = refused(recorded(), "--at", "checkpoint 1")
         check("has no checkpoint 1: reprise info lists them" in line, line)
         for key, value in (("patch-level", "0123"), ("log-version", "99"), ("arch", "mips")):
-            spoiled = shutil.copytree(recorded(), place("spoiled"))
+            spoiled = shutil.copytree(recorded(), work.place("spoiled"))
             change_manifest(spoiled, key, value)
             line = refused(spoiled)
             check(value in line, line)
@@ -148,16 +174,16 @@ def a_recording_that_cannot_be_used_is_refused():
 @test
 def other_things_that_are_missing_are_refused():
     with stand_in():
-        for file, why in (("/nothing", "No such file"), (TOP, "Is a directory")):
+        for file, why in (("/nothing", "No such file"), (work.directory, "Is a directory")):
             line = refused(recorded(), "--gdb", "--vmlinux", file)
             check(file in line and why in line, line)
         check("no program nothing" in refused(recorded(), "--gdb=nothing"), "a gdb")
-        line = refused(recorded(), "--gdb", env={**ENV, "PATH": "/nothing"})
+        line = refused(recorded(), "--gdb", env={**environment(), "PATH": "/nothing"})
         check("install gdb-multiarch" in line, line)
-        line = refused(recorded(), "--gdb", env={**ENV, "TMPDIR": "/nothing"})
+        line = refused(recorded(), "--gdb", env={**environment(), "TMPDIR": "/nothing"})
         check("/nothing" in line, line)
-        os.unlink(os.path.join(EMULATORS, "qemu-system-aarch64"))
-        line = refused(recorded(), "--socket", SOCKET)
+        os.unlink(os.path.join(emulators(), "qemu-system-aarch64"))
+        line = refused(recorded(), "--socket", gdb_socket())
         check("no qemu-system-aarch64" in line, line)
 
 
@@ -165,35 +191,35 @@ def other_things_that_are_missing_are_refused():
 def what_qemu_objects_to_is_one_line():
     """Of the real one: it looks at some of its arguments after it has greeted."""
     need("aarch64")
-    for path, why in (("/nothing/x", "No such file"), (TOP, "Is a directory")):
-        line = refused(recorded(), "--console", path, "--socket", SOCKET,
-                       env={**ENV, "REPRISE_QEMU_DIR": BIN})
+    for path, why in (("/nothing/x", "No such file"), (work.directory, "Is a directory")):
+        line = refused(recorded(), "--console", path, "--socket", gdb_socket(),
+                       env={**environment(), "REPRISE_QEMU_DIR": BIN})
         check("QEMU does not start" in line and path in line and why in line, line)
-        check(not os.path.lexists(SOCKET), "the socket is still there")
+        check(not os.path.lexists(gdb_socket()), "the socket is still there")
 
 
 @test_each(["start", "end", "0", "1500", str((1 << 64) - 1), "checkpoint 0"])
 def qemu_is_told_where_to_stand(where):
     with stand_in():
-        process, _ = session("--at", where)
+        session = debug("--at", where)
         words = {"start": "the start", "end": "the end"}.get(
             where, where if "c" in where else f"moment {where}")
-        check(f"{recorded()} stands at {words};" in said(), said())
+        check(f"{recorded()} stands at {words};" in session.said(), session.said())
         check(told("arguments") == {"directory": recorded(), "at": where}, told("arguments"))
-        end_debug(process)
+        session.end()
 
 
 @test
 def qemu_gets_what_the_user_wants_it_to():
     with stand_in():
-        process, _ = session("--qmp", "a,b", "--", "-accel", "tcg,tb-size=8")
+        session = debug("--qmp", "a,b", "--", "-accel", "tcg,tb-size=8")
         check(told("arguments") == {"directory": recorded()}, told("arguments"))
         command = told("command")
         check(command[command.index("-qmp") + 1] == "unix:a,,b,server=on,wait=off", command)
         check(command[command.index("-accel") + 1] == "tcg,tb-size=8", command)
         check(command.count("-accel") == 1 and "-S" in command, command)
         check(told("monitor") == "gdbserver chardev:reprise-gdb", told("monitor"))
-        end_debug(process)
+        session.end()
 
 
 # --- where a debugger connects -----------------------------------------------------------
@@ -201,17 +227,17 @@ def qemu_gets_what_the_user_wants_it_to():
 @test
 def a_port_is_on_this_host_alone():
     with stand_in():
-        process, address = session()
-        check(address.startswith("127.0.0.1:"), address)
-        check(ask(debugger(address), b"hello") == b"answer", "no answer")
+        session = debug()
+        check(session.address.startswith("127.0.0.1:"), session.address)
+        check(ask(debugger(session.address), b"hello") == b"answer", "no answer")
         try:
-            debugger(address.replace("127.0.0.1", "127.0.0.2"))
+            debugger(session.address.replace("127.0.0.1", "127.0.0.2"))
         except ConnectionRefusedError:
             pass
         else:
             raise AssertionError("it listens on other addresses")
         check("nodelay=on" in " ".join(told("command")), told("command"))
-        end_debug(process)
+        session.end()
 
 
 @test
@@ -228,85 +254,86 @@ def a_port_in_use_is_refused():
 @test
 def a_port_can_be_used_again_at_once():
     with stand_in():
-        process, address = session()
-        connection = debugger(address)
+        session = debug()
+        connection = debugger(session.address)
         ask(connection, b"hello")
-        end_debug(process)
+        session.end()
         connection.close()
-        process, again = session("--port", address.split(":")[1])
-        check(again == address, again)
-        end_debug(process)
+        again = debug("--port", session.address.split(":")[1])
+        check(again.address == session.address, again.address)
+        again.end()
 
 
 @test
 def a_socket_is_the_users_own_and_goes_away():
     with stand_in():
-        process, address = session("--socket", os.path.relpath(SOCKET))
-        check(address == SOCKET, address)
-        mode = os.lstat(SOCKET).st_mode
+        session = debug("--socket", os.path.relpath(gdb_socket()))
+        check(session.address == gdb_socket(), session.address)
+        mode = os.lstat(gdb_socket()).st_mode
         check(stat.S_ISSOCK(mode) and mode & 0o077 == 0, oct(mode))
-        check(ask(debugger(address), b"hello") == b"answer", "no answer")
-        end_debug(process)
+        check(ask(debugger(session.address), b"hello") == b"answer", "no answer")
+        session.end()
 
 
 @test
 def a_stale_socket_is_replaced():
     with stand_in():
         with socket.socket(socket.AF_UNIX) as stale:
-            stale.bind(SOCKET)
-        process, address = session("--socket", SOCKET)
-        check(ask(debugger(address), b"hello") == b"answer", "no answer")
-        end_debug(process)
+            stale.bind(gdb_socket())
+        session = debug("--socket", gdb_socket())
+        check(ask(debugger(session.address), b"hello") == b"answer", "no answer")
+        session.end()
 
 
 @test
 def a_killed_session_does_not_prevent_the_next():
     with stand_in():
-        process, _ = session("--socket", SOCKET)
-        qemu = emulator_of(process)
-        process.kill()
-        process.wait()
+        session = debug("--socket", gdb_socket())
+        qemu = emulator_of(session.process)
+        session.process.kill()
+        session.process.wait()
         deadline = time.monotonic() + PATIENCE_S
         while os.path.exists(f"/proc/{qemu}"):          # it is told that nobody needs it
             check(time.monotonic() < deadline, "QEMU stays")
             time.sleep(0.01)
-        process, _ = session("--socket", SOCKET)
-        end_debug(process)
+        session = debug("--socket", gdb_socket())
+        session.end()
 
 
 @test
 def a_socket_of_somebody_else_is_left_alone():
     with stand_in():
         with socket.socket(socket.AF_UNIX) as server:
-            server.bind(SOCKET)
+            server.bind(gdb_socket())
             server.listen(1)
             for _ in range(3):                          # more than may wait
-                line = refused(recorded(), "--socket", SOCKET)
+                line = refused(recorded(), "--socket", gdb_socket())
                 check("somebody else" in line, line)
             server.accept()[0].close()
             with socket.socket(socket.AF_UNIX) as client:
-                client.connect(SOCKET)
-        os.unlink(SOCKET)
+                client.connect(gdb_socket())
+        os.unlink(gdb_socket())
 
 
 @test
 def another_session_is_left_alone():
     with stand_in():
-        process, address = session("--socket", SOCKET)
-        connection = debugger(address)
-        check("somebody else" in refused(recorded(), "--socket", SOCKET), "the first time")
+        session = debug("--socket", gdb_socket())
+        connection = debugger(session.address)
+        check("somebody else" in refused(recorded(), "--socket", gdb_socket()), "the first time")
         check(ask(connection, b"hello") == b"answer", "no answer")
-        end_debug(process)
+        session.end()
 
 
 @test
 def a_file_that_is_no_socket_is_left_alone():
     with stand_in():
-        link = os.path.join(FOLDER, "link")
-        os.symlink(os.path.join(FOLDER, "keep"), link)
-        with open(os.path.join(FOLDER, "keep"), "w") as file:
+        link = os.path.join(folder(), "link")
+        os.symlink(os.path.join(folder(), "keep"), link)
+        with open(os.path.join(folder(), "keep"), "w") as file:
             file.write("mine")
-        for path in (os.path.join(FOLDER, "keep"), FOLDER, link, os.path.join(FOLDER, "wait")):
+        for path in (os.path.join(folder(), "keep"), folder(), link,
+                     os.path.join(folder(), "wait")):
             if path.endswith("wait"):
                 os.mkfifo(path)
             line = refused(recorded(), "--socket", path)
@@ -327,26 +354,26 @@ def a_socket_that_cannot_be_made_is_refused():
 def somebody_elses_socket_of_that_name_is_not_removed():
     """That came while we were busy."""
     with stand_in():
-        process, _ = session("--socket", SOCKET)
-        os.unlink(SOCKET)
-        with open(SOCKET, "w"):
+        session = debug("--socket", gdb_socket())
+        os.unlink(gdb_socket())
+        with open(gdb_socket(), "w"):
             pass
-        end_debug(process)
-        os.unlink(SOCKET)
+        session.end()
+        os.unlink(gdb_socket())
 
 
 @test
 def a_debugger_that_is_too_early_waits():
     with stand_in(wait=""):
-        process = launch(recorded(), "--socket", SOCKET, env=ENV)
-        wait_for_file("arguments")
-        connection = debugger(SOCKET)
+        session = launch("--socket", gdb_socket())
+        wait_for_file("arguments", session)
+        connection = debugger(gdb_socket())
         connection.sendall(b"hello\n")
-        check(not debugging.READY.search(said()), said())
-        os.unlink(os.path.join(FOLDER, "wait"))
+        check(not session.is_ready(), session.said())
+        os.unlink(os.path.join(folder(), "wait"))
         check(connection.recv(100) == b"answer\n", "no answer")
-        wait_until_ready(process)
-        end_debug(process)
+        session.wait_until_ready()
+        session.end()
 
 
 # --- how it ends -------------------------------------------------------------------------
@@ -354,38 +381,38 @@ def a_debugger_that_is_too_early_waits():
 @test
 def debuggers_come_and_go():
     with stand_in():
-        process, address = session()
+        session = debug()
         for _ in range(3):
-            connection = debugger(address)
+            connection = debugger(session.address)
             check(ask(connection, b"hello") == b"answer", "no answer")
             connection.close()
-        end_debug(process)
+        session.end()
 
 
 @test_each(["SIGINT", "SIGTERM", "SIGHUP"])
 def a_signal_ends_it(name):
     with stand_in():
-        process, _ = session("--socket", SOCKET)
-        qemu = emulator_of(process)
-        process.send_signal(getattr(signal, name))
-        check(finish(process) == "", said())
+        session = debug("--socket", gdb_socket())
+        qemu = emulator_of(session.process)
+        session.process.send_signal(getattr(signal, name))
+        check(session.finish() == "", session.said())
         check_gone(qemu)
 
 
 @test
 def a_debugger_can_end_it():
     with stand_in():
-        process, address = session("--socket", SOCKET)
-        debugger(address).sendall(b"kill\n")
-        check(finish(process) == "", said())
+        session = debug("--socket", gdb_socket())
+        debugger(session.address).sendall(b"kill\n")
+        check(session.finish() == "", session.said())
 
 
 @test
 def a_crash_of_qemu_is_told():
     with stand_in():
-        process, address = session("--socket", SOCKET)
-        debugger(address).sendall(b"crash\n")
-        line = one_line(finish(process, status=2))
+        session = debug("--socket", gdb_socket())
+        debugger(session.address).sendall(b"crash\n")
+        line = one_line(session.finish(status=2))
         check(line == "reprise: QEMU ended with signal 9 (Killed) during the session", line)
 
 
@@ -393,12 +420,12 @@ def a_crash_of_qemu_is_told():
 def a_signal_on_the_way_ends_it_at_once():
     """Though QEMU does not listen."""
     with stand_in(wait=""):
-        process = launch(recorded(), "--socket", SOCKET, "--at", "end", env=ENV)
-        wait_for_file("arguments")
-        qemu = emulator_of(process)
+        session = launch("--socket", gdb_socket(), "--at", "end")
+        wait_for_file("arguments", session)
+        qemu = emulator_of(session.process)
         started = time.monotonic()
-        process.send_signal(signal.SIGINT)
-        check(one_line(finish(process, status=2)) == "reprise: interrupted", said())
+        session.process.send_signal(signal.SIGINT)
+        check(one_line(session.finish(status=2)) == "reprise: interrupted", session.said())
         check(time.monotonic() - started < 10, "it took long")
         check_gone(qemu)
 
@@ -406,25 +433,25 @@ def a_signal_on_the_way_ends_it_at_once():
 @test
 def what_qemu_refuses_is_one_line():
     with stand_in(refuse="moment 1500 is after the end"):
-        line = refused(recorded(), "--socket", SOCKET, "--at", "1500")
+        line = refused(recorded(), "--socket", gdb_socket(), "--at", "1500")
         check(line == "reprise: moment 1500 is after the end", line)
 
 
 @test
 def a_divergence_is_told_and_is_the_status():
     with stand_in():
-        process, address = session()
-        connection = debugger(address)
+        session = debug()
+        connection = debugger(session.address)
         for _ in range(2):                              # once is enough to tell
             check(ask(connection, b"diverge") == b"sent", "no answer")
-        check(end_debug(process, status=1) == DIVERGED, said())
+        check(session.end(status=1) == DIVERGED, session.said())
 
 
 @test
 def a_divergence_on_the_way_is_told():
     with stand_in(diverge=""):
-        process, _ = session()
-        check(end_debug(process, status=1) == DIVERGED, said())
+        session = debug()
+        check(session.end(status=1) == DIVERGED, session.said())
     with stand_in(diverge="", refuse="it diverged"):
         line = refused(recorded(), status=1)
         check(line + "\n" == DIVERGED, line)
@@ -434,15 +461,15 @@ def a_divergence_on_the_way_is_told():
 
 @test
 def the_console_goes_where_it_shall():
-    path = os.path.join(FOLDER, "output, of the guest")
+    path = os.path.join(folder(), "output, of the guest")
     with stand_in():
-        process, _ = session()
-        end_debug(process)
-        check(console() == b"console\n", console())
-        process, _ = session("--console", path)
-        end_debug(process)
+        session = debug()
+        session.end()
+        check(work.console.read() == b"console\n", work.console.read())
+        session = debug("--console", path)
+        session.end()
         with open(path) as file:
-            check(console() == b"" and file.read() == "console\n", console())
+            check(work.console.read() == b"" and file.read() == "console\n", work.console.read())
         check(with_gdb("do", "0").stdout == "gdb: connected\n", "with gdb: nowhere")
         os.unlink(path)
         with_gdb("do", "0", options=("--console", path))
@@ -453,7 +480,7 @@ def the_console_goes_where_it_shall():
 
 def with_gdb(*words, status=0, options=()):
     return run(REPRISE, "debug", recorded(), f"--gdb={GDB}", *options, "--", *words,
-               status=status, env=ENV, timeout=PATIENCE_S)
+               status=status, env=environment(), timeout=PATIENCE_S)
 
 
 @test
@@ -467,14 +494,14 @@ def gdb_is_started_and_its_status_is_ours():
         check(arguments[0] == "-x" and arguments[2] == "-ex" and
               arguments[4:] == ["do", "hello", "7"], arguments)
         for path in (arguments[1], arguments[3].removeprefix("target remote ")):
-            check(path.startswith(TEMPORARY) and not os.path.exists(os.path.dirname(path)), path)
+            check(path.startswith(temporary()) and not os.path.exists(os.path.dirname(path)), path)
         check("-accel tcg,thread=multi" in " ".join(told("command")), told("command"))
 
 
 @test
 def gdb_gets_the_kernel_and_arguments():
     with stand_in():
-        vmlinux = os.path.join(FOLDER, "the kernel")
+        vmlinux = os.path.join(folder(), "the kernel")
         with open(vmlinux, "w"):
             pass
         with_gdb("-q", "do", "0", options=("--vmlinux", os.path.relpath(vmlinux)))
@@ -484,13 +511,14 @@ def gdb_gets_the_kernel_and_arguments():
 @test
 def gdb_is_the_one_for_all_guests_if_there_is_one():
     with stand_in():
-        programs = os.path.join(FOLDER, "programs")
+        programs = os.path.join(folder(), "programs")
         os.mkdir(programs)
-        env = {**ENV, "PATH": f"{programs}:/usr/bin:/bin"}
+        env = {**environment(), "PATH": f"{programs}:/usr/bin:/bin"}
         os.symlink(GDB, os.path.join(programs, "gdb"))
         os.symlink(GDB, os.path.join(programs, "gdb-multiarch"))
         for options, name in (((), "gdb-multiarch"), (("--gdb=gdb",), "gdb")):
-            process = subprocess.run([REPRISE, "debug", "--gdb", *options, recorded(), "--", "do", "die"],
+            process = subprocess.run([REPRISE, "debug", "--gdb", *options, recorded(), "--", "do",
+                                      "die"],
                                      env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
             check(process.returncode == 128 + signal.SIGKILL and process.stderr == b"", process)
             check(told("gdb")["name"] == os.path.join(programs, name), told("gdb"))
@@ -519,7 +547,7 @@ class Terminal:
         self.ours, theirs = pty.openpty()
         self.process = subprocess.Popen(
             [REPRISE, "debug", recorded(), *args], stdin=theirs, stdout=theirs, stderr=theirs,
-            env={**ENV, "TERM": "xterm"}, start_new_session=True,
+            env={**environment(), "TERM": "xterm"}, start_new_session=True,
             preexec_fn=lambda: fcntl.ioctl(theirs, termios.TIOCSCTTY, 0))
         os.close(theirs)
         self.text = b""
@@ -549,7 +577,7 @@ def what_is_typed_is_for_gdb():
             terminal.wait_for(f"waiting for {name}")
             terminal.type(key)
             terminal.wait_for(f"got {name}")
-            time.sleep(0.6)                             # so that the last is not taken for the first
+            time.sleep(0.6)             # so that the last is not taken for the first
         terminal.wait_for("answer")
         check(terminal.process.wait(PATIENCE_S) == 4, terminal.text)
 
@@ -571,11 +599,11 @@ def it_tells_that_it_is_on_its_way():
         terminal = Terminal("--port", "0", "--at", "end")
         terminal.wait_for("going to the end of ")
         terminal.wait_for(": 1 s")
-        os.unlink(os.path.join(FOLDER, "wait"))
+        os.unlink(os.path.join(folder(), "wait"))
         terminal.wait_for("\r\x1b[K")
         terminal.wait_for("(gdb) target remote 127.0.0.1:")
         terminal.type(b"\x03")
         check(terminal.process.wait(PATIENCE_S) == 0, terminal.text)
 
 
-main()
+main(work)

@@ -6,10 +6,11 @@ import pty
 import re
 import subprocess
 
-from tests.lib.guest_recording import CONSOLE, hello, main, need, place
-from tests.lib.tap import check, test
-from tests.lib.tool import REPRISE
+from tests.lib.guest_recording import GuestWorkspace
+from tests.lib.tap import check, main, test
+from tests.lib.tool import REPRISE, need
 
+work = GuestWorkspace()
 DRAWN = re.compile(rb"\r([^\r\n]*)\033\[K")
 
 
@@ -45,15 +46,14 @@ def shown(text, word):
     return lines
 
 
+@work.shared
 def told():
-    """A recording of some seconds, and what the terminal got; tests share it."""
-    if not hasattr(told, "kept"):
-        directory = place("told")
-        with open(CONSOLE, "wb") as console:
-            text = on_terminal("record", "-o", directory, "--timeout", "6",
-                               "--run", "while :; do date; done", console=console)
-        told.kept = directory, text
-    return told.kept
+    """A recording of some seconds, and what the terminal got."""
+    directory = work.place("told")
+    with open(work.console.path, "wb") as console:
+        text = on_terminal("record", "-o", directory, "--timeout", "6",
+                           "--run", "while :; do date; done", console=console)
+    return directory, text
 
 
 @test
@@ -67,7 +67,7 @@ def a_recording_tells_how_large_it_is():
 
 @test
 def a_replay_tells_how_far_it_is():
-    with open(CONSOLE, "wb") as console:
+    with open(work.console.path, "wb") as console:
         text = on_terminal("replay", told()[0], console=console)
     lines = shown(text, b"/told")
     check(any(line.startswith(b"checking ") for line in lines), lines)
@@ -78,7 +78,7 @@ def a_replay_tells_how_far_it_is():
 
 @test
 def a_console_on_the_same_terminal_is_not_disturbed():
-    directory, output, _ = hello()
+    directory, output, _ = work.hello()
     text = on_terminal("replay", directory)
     rest = what_remains(text)
     check(rest.startswith(output.replace(b"\r", b"")), f"{output}\n{text}")
@@ -87,8 +87,8 @@ def a_console_on_the_same_terminal_is_not_disturbed():
 
 @test
 def a_dumb_terminal_gets_no_such_line():
-    text = on_terminal("replay", hello()[0], term="dumb")
+    text = on_terminal("replay", work.hello()[0], term="dumb")
     check(b"\033" not in text and b"replaying" not in text, text)
 
 
-main()
+main(work)

@@ -5,26 +5,29 @@ import os
 import shutil
 
 from tests.lib.checksum import change_manifest
-from tests.lib.guest_recording import TOP, copy_of_hello, main, need, place, record, replay
+from tests.lib.guest_recording import GuestWorkspace
 from tests.lib.process import one_line, run
-from tests.lib.tap import check, test, test_each
-from tests.lib.tool import REPRISE
+from tests.lib.tap import check, main, test, test_each
+from tests.lib.tool import REPRISE, need
 
+work = GuestWorkspace()
 # A guest of no use, since it must not start.
 QEMU = ["--", "qemu-system-aarch64", "-machine", "virt", "-nodefaults", "-display", "none"]
 CPU = ["-cpu", "cortex-a72,pmu=off"]
 
-FLASH = os.path.join(TOP, "flash")
-with open(FLASH, "wb") as flash:
-    flash.truncate(64 << 20)
+# In a command line below, this stands for the path of an image of so many bytes.
+FLASH = "FLASH"
+FLASH_BYTES = 64 << 20
 
 
 # --- what cannot be recorded ----------------------------------------------------------
 
 CANNOT_RECORD = {
-    "too many vCPUs": ([*QEMU, *CPU, "-machine", "gic-version=3,its=off", "-smp", "17"], "17 vCPUs"),
+    "too many vCPUs": ([*QEMU, *CPU, "-machine", "gic-version=3,its=off", "-smp", "17"],
+                       "17 vCPUs"),
     "vCPUs to be hot-plugged": ([*QEMU, *CPU, "-smp", "1,maxcpus=2"], "hot-plugged"),
-    "vCPUs in one thread": ([*QEMU, *CPU, "-smp", "2", "-accel", "tcg,thread=single"], "thread=multi"),
+    "vCPUs in one thread": ([*QEMU, *CPU, "-smp", "2", "-accel", "tcg,thread=single"],
+                            "thread=multi"),
     "no such guest": (["--arch", "mips", "--run", "true"], "'mips'"),
     "a balloon": ([*QEMU, *CPU, "-device", "virtio-balloon-pci,id=fat"], "virtio-balloon"),
     "a PMU": ([*QEMU, "-cpu", "cortex-a72"], "pmu=off"),
@@ -32,7 +35,8 @@ CANNOT_RECORD = {
     "a secure world": ([*QEMU, *CPU, "-machine", "secure=on"], "secure=off"),
     "memory tags": ([*QEMU, "-cpu", "max,pmu=off", "-machine", "mte=on"], "mte=off"),
     "max with several vCPUs": ([*QEMU, "-cpu", "max,pmu=off", "-smp", "2"], "FEAT_MOPS"),
-    "scalable vectors with several vCPUs": ([*QEMU, "-cpu", "a64fx,pmu=off", "-smp", "2"], "sve=off"),
+    "scalable vectors with several vCPUs": ([*QEMU, "-cpu", "a64fx,pmu=off", "-smp", "2"],
+                                            "sve=off"),
     "an ITS": ([*QEMU, *CPU, "-machine", "gic-version=3"], "its=off"),
     "semihosting": ([*QEMU, *CPU, "-semihosting"], "semihosting"),
     "memory in parts": ([*QEMU, *CPU, "-m", "64", "-object", "memory-backend-ram,id=m,size=64M",
@@ -51,8 +55,12 @@ CANNOT_RECORD = {
 @test_each(CANNOT_RECORD)
 def cannot_record(what):
     args, word = CANNOT_RECORD[what]
-    directory = place("refused")
-    output, line = record(directory, *args, status=2)
+    flash = work.path("flash")
+    with open(flash, "wb") as file:
+        file.truncate(FLASH_BYTES)
+    args = [arg.replace(FLASH, flash) for arg in args]
+    directory = work.place("refused")
+    output, line = work.record(directory, *args, status=2)
     check(output == b"" and word in line, f"{output} {line}")
     check(not os.path.exists(directory), "it left something behind")
 
@@ -60,17 +68,17 @@ def cannot_record(what):
 @test
 def cannot_record_x86_64():
     need("x86_64")
-    _, line = record(place("refused"), "--arch", "x86_64", "--run", "true", status=2)
+    _, line = work.record(work.place("refused"), "--arch", "x86_64", "--run", "true", status=2)
     check("only aarch64" in line, line)
 
 
 @test
 def cannot_record_to():
-    full = place("full")
+    full = work.place("full")
     os.makedirs(os.path.join(full, "something"))
     for where, word in ((full, "not empty"), ("/proc/nothing", "/proc/nothing"),
                         ("/dev/null", "/dev/null")):
-        _, line = record(where, *QEMU, *CPU, status=2)
+        _, line = work.record(where, *QEMU, *CPU, status=2)
         check(word in line, line)
     check(os.listdir(full) == ["something"], "it was touched")
 
@@ -97,7 +105,8 @@ def truncate(name):
 CANNOT_REPLAY = {
     "no directory": (shutil.rmtree, "spoiled"),
     "no manifest": (lambda d: os.unlink(f"{d}/manifest"), "no manifest"),
-    "another's manifest": (lambda d: shutil.copy("/etc/passwd", f"{d}/manifest"), "not the manifest"),
+    "another's manifest": (lambda d: shutil.copy("/etc/passwd", f"{d}/manifest"),
+                           "not the manifest"),
     "another version": (lambda d: change_manifest(d, "log-version", "99"), "99"),
     "other patches": (lambda d: change_manifest(d, "patch-level", "0123"), "0123"),
     "another guest": (lambda d: change_manifest(d, "arch", "mips"), "mips"),
@@ -131,9 +140,9 @@ CANNOT_REPLAY = {
 @test_each(CANNOT_REPLAY)
 def cannot_replay(what):
     spoil, word = CANNOT_REPLAY[what]
-    directory = copy_of_hello()
+    directory = work.copy_of_hello()
     spoil(directory)
-    output, line = replay(directory, status=2)
+    output, line = work.replay(directory, status=2)
     check(output == b"" and word in line, f"{output} {line}")
 
 
@@ -150,8 +159,8 @@ def usage_errors_are_one_line_and_status_2():
                        (["record", "-o", "x", "--"], "no QEMU"),
                        (["record", "-o", "x", "--mem", "1", "--", "q"], "--mem"),
                        (["replay", "x", "--pause-at-end"], "--qmp")):
-        done = run(REPRISE, *args, status=2, cwd=TOP)
+        done = run(REPRISE, *args, status=2, cwd=work.directory)
         check(done.stdout == "" and word in one_line(done.stderr), f"{args}: {done.stderr}")
 
 
-main()
+main(work)

@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import tempfile
 
-from tests.lib import synthetic_recording as made
+from tests.lib import synthetic_recording
 from tests.lib.checkout import BUILD, TOP
 from tests.lib.process import one_line, run
 from tests.lib.tap import check, main, skip, test, test_each
@@ -105,7 +105,8 @@ def bash_completes_what_the_help_says():
 @test_each(["--version", "-V", "version"])
 def version_names_format_and_patches(how):
     text = one_line(run(REPRISE, how).stdout)
-    check(re.fullmatch(r"reprise \d+\.\d+\.\d+ \(log format \d+, QEMU patches [0-9a-f]{12}\)", text),
+    check(re.fullmatch(r"reprise \d+\.\d+\.\d+ \(log format \d+, QEMU patches [0-9a-f]{12}\)",
+                       text),
           text)
 
 
@@ -122,7 +123,7 @@ def usage_errors_are_one_line_and_status_2():
 @test
 def output_that_cannot_be_written_is_an_error():
     """Also if it was flushed before: it is lost then, and nothing is left to fail at the end."""
-    with open("/dev/full", "w") as full, made.recording() as directory:
+    with open("/dev/full", "w") as full, synthetic_recording.recording() as directory:
         os.truncate(os.path.join(directory, "vcpu-0.order"), 100)
         for args in (["--help"], ["verify", directory]):
             done = subprocess.run([REPRISE, *args], stdout=full, stderr=subprocess.PIPE)

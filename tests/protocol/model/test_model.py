@@ -5,17 +5,17 @@ Each rule of the protocol is also broken once, and that must be noticed: a test 
 cannot fail tells nothing.
 """
 
-import functools
 import os
 import re
 import shutil
 import subprocess
-import tempfile
 
 from tests.lib.checkout import BUILD
 from tests.lib.process import run
 from tests.lib.tap import check, main, skip, test, test_each
+from tests.lib.workspace import Workspace
 
+work = Workspace()
 HERE = os.path.dirname(os.path.abspath(__file__))
 TESTERS = f"{BUILD}/core/tests/protocol/model"
 TESTER = f"{TESTERS}/sphere-tester"
@@ -120,7 +120,6 @@ BROKEN = {
     "IN_HAND": "every-store-is-made",
     "IN_HAND_PASSES": "every-store-is-made",
 }
-FOLDER = tempfile.TemporaryDirectory()
 
 
 def number_of(rule):
@@ -128,13 +127,13 @@ def number_of(rule):
         return re.search(rf"^#define RULE_{rule} (\d+)", file.read(), re.M).group(1)
 
 
-@functools.lru_cache(None)
+@work.shared
 def verifier(name):
     """A folder with a compiled model: that takes longer than most runs."""
     if not shutil.which("spin"):
         skip("spin is not installed")
     model, defines, live = MODELS[name]
-    folder = f"{FOLDER.name}/{name}"
+    folder = work.path(name)
     os.mkdir(folder)
     run("spin", "-a", *(f"-D{d}" for d in defines), f"{HERE}/{model}", cwd=folder)
     run("cc", "-O1", "-w", "-DCOLLAPSE", "-DMEMLIM=2000", "-DVECTORSZ=2048",
@@ -145,7 +144,8 @@ def verifier(name):
 def verify(name, broken=None):
     """What spin found wrong with a model, and how many states it saw."""
     found = run("./pan", "-m200000", *(["-a", "-f"] if MODELS[name][2] else []),
-                cwd=verifier(name), env={**os.environ, "BROKEN": number_of(broken) if broken else ""},
+                cwd=verifier(name), env={**os.environ,
+                                         "BROKEN": number_of(broken) if broken else ""},
                 timeout=300).stdout
     check("Search not completed" not in found or "errors: 1" in found, found)
     errors = int(re.search(r"errors: (\d+)", found).group(1))
@@ -165,4 +165,4 @@ def spin_notices_a_broken_rule(rule):
     check(errors > 0, f"nothing is wrong without {rule}?\n{found}")
 
 
-main()
+main(work)
