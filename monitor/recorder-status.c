@@ -35,6 +35,11 @@
 /* Append the counters that tell how lines of memory came to a vCPU. */
 static void add_counts(RecorderCounterList ***tail, const SphereCounts *counts)
 {
+    static const char *const origins[ORDER_N_ORIGINS] = {
+#define X(origin, name) name,
+        ORDER_ORIGINS(X)
+#undef X
+    };
     const struct {
         const char *name;
         const uint64_t *value;
@@ -60,9 +65,17 @@ static void add_counts(RecorderCounterList ***tail, const SphereCounts *counts)
 
     /* All of them: a SphereCounts has nothing but counters. */
     QEMU_BUILD_BUG_ON(sizeof(*counts) !=
-                      (ARRAY_SIZE(list) + ARRAY_SIZE(counts->wait_us)) * sizeof(uint64_t));
+                      (ARRAY_SIZE(list) + ARRAY_SIZE(counts->wait_us) +
+                       2 * ORDER_N_ORIGINS) * sizeof(uint64_t));
     for (size_t i = 0; i < ARRAY_SIZE(list); i++) {
         recorder_add_counter(tail, list[i].name, qatomic_read(list[i].value));
+    }
+    for (size_t i = 0; i < ORDER_N_ORIGINS; i++) {
+        g_autofree char *pairs = g_strdup_printf("pairs of %s", origins[i]);
+        g_autofree char *arcs = g_strdup_printf("arcs of %s", origins[i]);
+
+        recorder_add_counter(tail, pairs, qatomic_read(&counts->pairs[i]));
+        recorder_add_counter(tail, arcs, qatomic_read(&counts->arcs[i]));
     }
     for (size_t i = 0; i < ARRAY_SIZE(counts->wait_us); i++) {
         uint64_t n = qatomic_read(&counts->wait_us[i]);

@@ -104,7 +104,7 @@ static void order_after_left(Processor *p, SpherePage *page)
             use->epoch = 0;
         }
         if (use->left && SPHERE_RULE(DEPOSIT)) {
-            order_after_position(p, i, use->left);
+            order_after_position(p, i, use->left, ORDER_TRANSLATIONS);
         }
     }
 }

@@ -16,6 +16,7 @@ typedef struct Fdr {
     /* Sources of the next step: */
     uint32_t sources;           /* processors, a bit for each */
     Position source[SPHERE_MAX_PROCESSORS];
+    OrderOrigin origin[SPHERE_MAX_PROCESSORS];  /* of the largest source */
     Position implied[SPHERE_MAX_PROCESSORS];    /* by the vectors of the other sources */
 } Fdr;
 
@@ -40,21 +41,25 @@ static void imply(Processor *to, const Processor *from)
     }
 }
 
-static void add_source(Fdr *fdr, unsigned from, Position position)
+static void add_source(Fdr *fdr, unsigned from, Position position, OrderOrigin origin)
 {
     fdr->sources |= LINE_BIT(from);
-    fdr->source[from] = MAX(fdr->source[from], position);
+    if (position > fdr->source[from]) {
+        fdr->source[from] = position;
+        fdr->origin[from] = origin;
+    }
 }
 
 static void fdr_after(Processor *to, const Processor *from)
 {
-    add_source(to->order, from->index, from->published);
+    add_source(to->order, from->index, from->published, ORDER_TAKEN);
     imply(to, from);
 }
 
-static void fdr_after_position(Processor *to, unsigned from, Position position)
+static void fdr_after_position(Processor *to, unsigned from, Position position,
+                               OrderOrigin origin)
 {
-    add_source(to->order, from, position);
+    add_source(to->order, from, position, origin);
     if (!SPHERE_RULE(OLD_IMPLIES_NOTHING)) {
         imply(to, &to->sphere->processor[from]);
     }
@@ -66,7 +71,7 @@ static void fdr_after_sources(Processor *to, const Processor *waiter)
 
     for (unsigned i = 0; i < to->sphere->n_processors; i++) {
         if (theirs->sources & LINE_BIT(i) && i != to->index) {
-            add_source(to->order, i, theirs->source[i]);
+            add_source(to->order, i, theirs->source[i], ORDER_PASSED);
         }
     }
 }
@@ -80,6 +85,7 @@ static bool fdr_emit(Processor *to, OrderEmit *emit, void *opaque)
         if (fdr->sources & LINE_BIT(i) &&
             fdr->source[i] > MAX(fdr->seen[i], fdr->implied[i])) {
             emit(to, i, fdr->source[i], opaque);
+            to->counts.arcs[fdr->origin[i]]++;
             any = true;
         }
         fdr->seen[i] = MAX(fdr->seen[i], MAX(fdr->source[i], fdr->implied[i]));

@@ -28,7 +28,7 @@ struct OrderRecorder {
      * Order @to after an earlier @position of @from.  What @from was ordered after by then is not
      * known any more.
      */
-    void (*after_position)(Processor *to, unsigned from, Position position);
+    void (*after_position)(Processor *to, unsigned from, Position position, OrderOrigin origin);
     /* Order @to after all sources of @waiter that were not emitted. */
     void (*after_sources)(Processor *to, const Processor *waiter);
 
@@ -39,14 +39,17 @@ struct OrderRecorder {
 static inline void order_after(Processor *to, const Processor *from)
 {
     to->has_new_sources = true;
+    to->counts.pairs[ORDER_TAKEN]++;
     to->sphere->recorder->after(to, from);
 }
 
-static inline void order_after_position(Processor *to, unsigned from, Position position)
+static inline void order_after_position(Processor *to, unsigned from, Position position,
+                                        OrderOrigin origin)
 {
     if (from != to->index) {
         to->has_new_sources = true;
-        to->sphere->recorder->after_position(to, from, position);
+        to->counts.pairs[origin]++;
+        to->sphere->recorder->after_position(to, from, position, origin);
     }
 }
 
@@ -54,6 +57,7 @@ static inline void order_after_sources(Processor *to, const Processor *waiter)
 {
     if (waiter->has_new_sources) {
         to->has_new_sources = true;
+        to->counts.pairs[ORDER_PASSED]++;
         to->sphere->recorder->after_sources(to, waiter);
     }
 }

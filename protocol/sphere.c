@@ -189,7 +189,7 @@ static void take(Processor *p, SpherePage *page, Processor *from)
     if (!out_of_reach && SPHERE_RULE(TAKE_ARC)) {
         order_after(p, from);
     } else if (out_of_reach && SPHERE_RULE(USER_ARC)) {
-        order_after_position(p, from->index, position);
+        order_after_position(p, from->index, position, ORDER_USER_MODE);
     }
 }
 
@@ -246,7 +246,7 @@ static uint8_t grant_line(Processor *p, SpherePage *page, unsigned i, int64_t no
     uint8_t byte;
 
     if (line->writer && SPHERE_RULE(WRITER_ARC)) {
-        order_after_position(p, line->writer - 1, line->written);
+        order_after_position(p, line->writer - 1, line->written, ORDER_LAST_WRITER);
     }
     p->counts.migratory += access != p->request.access;
     byte = line_grant(line, p->index, p->request.access, access);

@@ -80,6 +80,24 @@ typedef enum SphereAnswer {
     SPHERE_ASKED,               /* not yet: go to a boundary, then sphere_await() */
 } SphereAnswer;
 
+/*
+ * What orders one processor after another: X(origin, name).  The sphere tells the recorder of order
+ * a *pair* each time, and the recorder logs an arc unless other arcs imply the pair.
+ */
+#define ORDER_ORIGINS(X) \
+    X(TAKEN, "taken lines")             /* from a holder that was SAFE, or that served */ \
+    X(USER_MODE, "user mode")           /* lines taken from a holder that ran on, in user mode */ \
+    X(LAST_WRITER, "last writers")      /* of lines that the writer no longer holds */ \
+    X(TRANSLATIONS, "translations")     /* former table users, which dropped them unasked */ \
+    X(PASSED, "passed reservations")    /* what a reserver that was passed had been told */
+
+typedef enum OrderOrigin {
+#define X(origin, name) ORDER_##origin,
+    ORDER_ORIGINS(X)
+#undef X
+    ORDER_N_ORIGINS
+} OrderOrigin;
+
 /* Statistics of one processor. */
 typedef struct SphereCounts {
     uint64_t misses;            /* requests: accesses that missed in the L1 */
@@ -100,6 +118,8 @@ typedef struct SphereCounts {
     uint64_t exclusive;         /* steps run exclusively; counted by the caller */
     uint64_t wait_us[20];       /* waits from 2^(i - 1) up to 2^i us; the last: longer ones, too */
     uint64_t waited_us;
+    uint64_t pairs[ORDER_N_ORIGINS];    /* told to the recorder of order, by origin */
+    uint64_t arcs[ORDER_N_ORIGINS];     /* of these: logged */
 } SphereCounts;
 
 typedef struct SphereOps {

@@ -83,6 +83,17 @@ def a_recording_shows_where_it_is():
     qmp.close()
 
 
+def check_origins(counts):
+    """Each arc has an origin, and is one of the pairs of that origin.  The vCPU runs meanwhile."""
+    pairs, arcs = ({name.partition(" of ")[2]: value for name, value in counts.items()
+                    if name.startswith(what)} for what in ("pairs of ", "arcs of "))
+    check(set(pairs) == set(arcs) and len(arcs) == 5, counts)
+    check(abs(sum(arcs.values()) - counts["arcs"]) <= 2, counts)
+    check(all(arcs[origin] <= pairs[origin] + 1 for origin in set(arcs) - {"passed reservations"}),
+          counts)
+    check(arcs["taken lines"] > 0 and arcs["last writers"] > 0, counts)
+
+
 @test
 def two_vcpus_show_what_they_wait_for():
     directory = work.place("two")
@@ -103,6 +114,7 @@ def two_vcpus_show_what_they_wait_for():
         check(all(counts[name] > 0 for name in ("arcs", "misses", "lines asked for", "us waited")),
               counts)
         check(any(name.startswith("waits below ") for name in counts), counts)
+        check_origins(counts)
     unasked = [counters(vcpu["statistics"])["lines taken from user mode"]
                for vcpu in shown["vcpus"]]
     check(sum(unasked) > 0, shown)
