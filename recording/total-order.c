@@ -38,6 +38,8 @@ struct TotalOrder {
     Position *cut;              /* of a recording that is not complete; or NULL */
     unsigned n_goals;
     Goal *goal;                 /* a stack; no stream has two */
+    TotalOrderWait *on_wait;    /* or NULL */
+    void *opaque;
     Stream stream[];
 };
 
@@ -182,6 +184,10 @@ static bool wait_for(TotalOrder *order, Stream *stream, GError **error)
         return false;
     }
     if (order->stream[source].reached >= steps) {
+        if (order->on_wait) {
+            order->on_wait(stream - order->stream, stream->wait.position, source, steps,
+                           order->opaque);
+        }
         stream->has_wait = false;
         return true;
     }
@@ -360,6 +366,12 @@ size_t total_order_size(const TotalOrder *order)
         size += sizeof(Stream) + log_reader_size(order->stream[i].log);
     }
     return size;
+}
+
+void total_order_on_wait(TotalOrder *order, TotalOrderWait *wait, void *opaque)
+{
+    order->on_wait = wait;
+    order->opaque = opaque;
 }
 
 bool total_order_follow(TotalOrder *order, uint64_t moment, GError **error)

@@ -47,6 +47,12 @@ size_t total_order_size(const TotalOrder *order);
 void total_order_free(TotalOrder *order);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(TotalOrder, total_order_free)
 
+/* Told of a wait: @waiter makes no step from @position on before @source has made @steps. */
+typedef void TotalOrderWait(unsigned waiter, Position position, unsigned source, Position steps,
+                            void *opaque);
+/* Call @wait for each wait that ends, before the run of the waiter that comes after it. */
+void total_order_on_wait(TotalOrder *order, TotalOrderWait *wait, void *opaque);
+
 /* Make the next steps, *@run, at most @most.  Return false at the end, or with @error. */
 bool total_order_next(TotalOrder *order, uint64_t most, Run *run, GError **error);
 

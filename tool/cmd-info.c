@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
+#include "recording/critical-path.h"
 #include "recording/log-block.h"
 #include "recording/log-reader.h"
 #include "recording/manifest.h"
@@ -35,6 +36,7 @@ typedef struct Info {
     bool cut_off;               /* at least one log is cut off */
     Point *logged;              /* the position of each vCPU's last event */
     GPtrArray *points;          /* of char *: the points of the checkpoints */
+    CriticalPath path;          /* of the order of steps; longest is 0 if unknown */
 } Info;
 
 static void info_clear(Info *info)
@@ -212,6 +214,25 @@ static bool collect_once(Info *info, GError **error)
     return true;
 }
 
+/* Find how parallel a replay can be.  Unknown if the logs have no order, as those of a trace. */
+static void find_critical_path(Info *info)
+{
+    if (!critical_path_find(info->directory, info->manifest, &info->path, NULL)) {
+        info->path = (CriticalPath) { 0 };
+    }
+}
+
+/* Return the bytes of order in the logs per 1000 steps; 0 if there are none. */
+static double race_bytes(const Info *info)
+{
+    uint64_t steps = 0;
+
+    for (unsigned i = 0; i < info->manifest->n_vcpus; i++) {
+        steps += info->manifest->end ? info->manifest->instructions[i] : info->logged->at[i];
+    }
+    return steps ? info->raw[LOG_ACCOUNT_RACE] * 1000.0 / steps : 0;
+}
+
 /*
  * Collect all of @info, or return false and @error.  A flight recorder may drop the start of its
  * logs while they are read.  Then what was read is inconsistent, and everything is read again.
@@ -225,6 +246,7 @@ static bool collect(Info *info, GError **error)
         g_autoptr(GError) failure = NULL;
 
         if (collect_once(info, &failure)) {
+            find_critical_path(info);
             return true;
         }
         begins = beginning(info->directory);
@@ -271,6 +293,20 @@ static void json_end(Json *json, const Manifest *manifest)
     json_u64(json, "arcs", manifest->arcs);
 }
 
+/* The order of steps: what it costs in the logs, and how parallel a replay can be. */
+static void json_order(Json *json, const Info *info)
+{
+    json_double(json, "race_bytes_per_1000_instructions", race_bytes(info));
+    if (info->path.longest == 0) {
+        json_null(json, "critical_path");
+        return;
+    }
+    json_open(json, "critical_path", '{');
+    json_u64(json, "steps", info->path.steps);
+    json_u64(json, "longest", info->path.longest);
+    json_close(json, '{');
+}
+
 static void json_bytes(Json *json, const char *key, uint64_t raw, uint64_t stored)
 {
     json_open(json, key, '{');
@@ -296,6 +332,7 @@ static void print_json(const Info *info)
     json_end(&json, manifest);
     json_string(&json, "logged_to", logged);
     json_u64(&json, "log_events", info->events);
+    json_order(&json, info);
     json_open(&json, "log_bytes", '{');
     for (unsigned i = 0; i < KINDS; i++) {
         json_bytes(&json, kind_name(i), info->raw[i], info->stored[i]);
@@ -382,6 +419,16 @@ static void print_end(const Manifest *manifest)
     }
 }
 
+static void print_order(const Info *info)
+{
+    row("race log", "%.2f bytes per 1000 instructions", race_bytes(info));
+    if (info->path.longest > 0) {
+        row("critical path", "%" PRIu64 " of %" PRIu64 " steps: %.2f vCPUs at once, at most",
+            info->path.longest, info->path.steps,
+            (double)info->path.steps / info->path.longest);
+    }
+}
+
 static void print_table(const Info *info)
 {
     const Manifest *manifest = info->manifest;
@@ -408,6 +455,7 @@ static void print_table(const Info *info)
 
         row("cut", "%s", cut);
     }
+    print_order(info);
     print_end(manifest);
 
     printf("\n  %-12s %s\n", "checkpoint", "position");

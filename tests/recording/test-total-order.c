@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * The total order of recordings with random streams that wait for each other, and with checkpoints
- * in the middle.
+ * in the middle; and their critical path.
  */
 #include <glib.h>
 #include <glib/gstdio.h>
 #include <string.h>
 
 #include "recording/checkpoint-position.h"
+#include "recording/critical-path.h"
 #include "recording/total-order.h"
 #include "tests/recording/log-test.h"
 
@@ -365,6 +366,94 @@ static void test_ends_too_early(void)
     expect_refusal(&r, writer, "ends before step 2");
 }
 
+/* --- the critical path --------------------------------------------------------------------- */
+
+static CriticalPath critical_path(const Recording *r)
+{
+    GError *error = NULL;
+    CriticalPath path;
+
+    g_assert_true(critical_path_find(r->directory, r->manifest, &path, &error));
+    g_assert_no_error(error);
+    return path;
+}
+
+/* Return the length of the longest chain, found step by step. */
+static uint64_t longest_chain(const Recording *r)
+{
+    g_autoptr(GArray) steps = runs_from(r, 0, 1);
+    uint64_t *ended[STREAMS], longest = 0;
+
+    for (unsigned i = 0; i < STREAMS; i++) {
+        ended[i] = g_new0(uint64_t, r->reached[i] + 1);
+    }
+    for (unsigned i = 0; i < steps->len; i++) {
+        const Run *step = &g_array_index(steps, Run, i);
+        uint64_t begins = ended[step->stream][step->from];
+
+        for (unsigned j = 0; j < r->waits->len; j++) {
+            const Wait *wait = &g_array_index(r->waits, Wait, j);
+
+            if (wait->stream == step->stream && wait->position == step->from) {
+                begins = MAX(begins, ended[wait->source][wait->steps]);
+            }
+        }
+        ended[step->stream][step->to] = begins + 1;
+        longest = MAX(longest, begins + 1);
+    }
+    for (unsigned i = 0; i < STREAMS; i++) {
+        g_free(ended[i]);
+    }
+    return longest;
+}
+
+static void test_critical_path(void)
+{
+    for (uint32_t seed = 4000; seed < 4003; seed++) {
+        g_auto(Recording) r = { 0 };
+        CriticalPath path;
+
+        make_recording(&r, seed);
+        path = critical_path(&r);
+        g_assert_cmpuint(path.steps, ==, STEPS);
+        g_assert_cmpuint(path.longest, ==, longest_chain(&r));
+        g_assert_cmpuint(path.longest, <, path.steps);
+    }
+}
+
+/* vCPU 1 makes its last 80 steps after the first 50 of vCPU 0.  vCPU 2 is on its own. */
+static void test_critical_path_of_one_wait(void)
+{
+    g_auto(Recording) r = { 0 };
+    g_autoptr(LogWriter) writer = begin_recording(&r);
+    const Position end[VCPUS] = { 100, 100, 10 };
+    CriticalPath path;
+
+    log_event(log_writer_stream(writer, 1), LOG_EVENT_WAIT, (Position)20, UINT64_C(0),
+              UINT64_C(50));
+    end_recording(&r, writer, end);
+    path = critical_path(&r);
+    g_assert_cmpuint(path.steps, ==, 210);
+    g_assert_cmpuint(path.longest, ==, 130);
+}
+
+static void test_critical_path_of_a_circle(void)
+{
+    g_auto(Recording) r = { 0 };
+    g_autoptr(LogWriter) writer = begin_recording(&r);
+    g_autoptr(GError) error = NULL;
+    const Position end[VCPUS] = { 100, 100, 0 };
+    CriticalPath path;
+
+    log_event(log_writer_stream(writer, 0), LOG_EVENT_WAIT, (Position)10, UINT64_C(1),
+              UINT64_C(21));
+    log_event(log_writer_stream(writer, 1), LOG_EVENT_WAIT, (Position)20, UINT64_C(0),
+              UINT64_C(11));
+    end_recording(&r, writer, end);
+    g_assert_false(critical_path_find(r.directory, r.manifest, &path, &error));
+    g_assert_error(error, TOTAL_ORDER_ERROR, TOTAL_ORDER_ERROR_NONE);
+}
+
 int main(int argc, char **argv)
 {
     g_test_init(&argc, &argv, NULL);
@@ -376,5 +465,8 @@ int main(int argc, char **argv)
     g_test_add_func("/total-order/outside", test_outside);
     g_test_add_func("/total-order/circle", test_circle);
     g_test_add_func("/total-order/ends-too-early", test_ends_too_early);
+    g_test_add_func("/critical-path/random", test_critical_path);
+    g_test_add_func("/critical-path/one-wait", test_critical_path_of_one_wait);
+    g_test_add_func("/critical-path/circle", test_critical_path_of_a_circle);
     return g_test_run();
 }

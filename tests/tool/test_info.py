@@ -68,6 +68,10 @@ def json_says_everything():
         check(said[key] == value, f"{key} is {said[key]!r}, not {value!r}")
     digest = said["end_digest"]
     check(len(digest["ram"]) == 32, digest)
+    path = said["critical_path"]
+    check(10001 <= path["longest"] < path["steps"] and path["steps"] > 20001, path)
+    race = said["log_bytes"]["race"]["raw"] * 1000 / 18001
+    check(abs(said["race_bytes_per_1000_instructions"] - race) < 0.001, said)
     check(digest["registers"] == digests, f"{digest}, not {digests}")
 
     sizes = said["log_bytes"]
@@ -85,7 +89,7 @@ def a_table_for_people():
         text = run(REPRISE, "info", directory).stdout
         digests = end_digests(directory)
     for word in ("virt-10.0", "2 x cortex-a72", "1.0 MiB", "yes", "0:10000,1:10001", "9001",
-                 *digests, *KINDS):
+                 "per 1000 instructions", "vCPUs at once", *digests, *KINDS):
         check(word in text, f"{word!r} is not in:\n{text}")
 
 
