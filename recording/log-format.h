@@ -11,7 +11,7 @@
  * now: another integer coding, another meaning of a field.  Additions that a
  * former reader can skip, or must refuse by name, are feature bits instead.
  */
-#define LOG_VERSION 3
+#define LOG_VERSION 4
 
 /*
  * Integers: 7 bits a byte, least significant group first, the top bit set on
@@ -47,7 +47,7 @@
 #define LOG_EVENT_MAX_BYTES         (8 * 1024 * 1024)
 /* No block is larger before compression.  Bounds what readers allocate. */
 #define LOG_BLOCK_MAX               (16 * 1024 * 1024)
-/* The shortest event: its kind and its difference of positions, a byte each. */
+/* The shortest event: a head, and a difference of positions or of steps; a byte each. */
 #define LOG_EVENT_MIN_SIZE          2
 
 #endif

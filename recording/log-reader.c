@@ -39,7 +39,6 @@ struct LogReader {
     unsigned n_vcpus;
     unsigned stream;
     LogSubstream substream;
-    const LogEventInfo *table;
 
     uint64_t offset;            /* of the next block in the file */
     uint64_t n_blocks;          /* sequence number of the next block */
@@ -49,8 +48,7 @@ struct LogReader {
     uint8_t *raw;               /* events of the current block, if they were compressed */
     LogCursor cursor;           /* in raw, or in stored */
     uint32_t events_left;       /* in the current block */
-    Position position;          /* of the last event */
-    uint64_t waited[RECORDER_MAX_VCPUS + 1];    /* steps of the block's last WAIT per stream */
+    EventCoder coder;           /* has the position of the last event */
 
     LogTotals totals;
     bool ended;
@@ -123,7 +121,7 @@ static const char *check_place(const LogReader *reader)
     if (block->sequence != reader->n_blocks) {
         return "blocks are missing or in the wrong order";
     }
-    if (block->start != reader->position) {
+    if (block->start != reader->coder.position) {
         return "the block does not start at the position where the one before ended";
     }
     return NULL;
@@ -154,7 +152,7 @@ static LogReaderResult unpack_block(LogReader *reader)
     if (block->n_events == 0) {
         reader->totals.good_bytes = reader->offset;
     }
-    memset(reader->waited, 0, sizeof(reader->waited));
+    event_coder_start_block(&reader->coder);
     return LOG_READER_EVENT;
 }
 
@@ -203,69 +201,32 @@ static LogReaderResult next_block(LogReader *reader)
     return unpack_block(reader);
 }
 
-/* Decode the fields after kind and position.  Return what is wrong, or NULL. */
-static const char *decode_fields(LogReader *reader, LogEvent *event)
+/*
+ * Check, after the last event of a block, what its header says.  This is done before the event is
+ * returned, so that no caller gets past a wrong block.
+ */
+static const char *check_block_end(const LogReader *reader)
 {
-    const LogEventInfo *info = &reader->table[event->kind];
-    LogCursor *cursor = &reader->cursor;
-
-    if (event->kind == LOG_EVENT_WAIT) {
-        uint64_t source = log_get_u64(cursor);
-
-        if (source > reader->n_vcpus) {
-            return "a wait for a stream that no vCPU has";
-        }
-        reader->waited[source] += log_get_s64(cursor);
-        event->value[0] = source;
-        event->value[1] = reader->waited[source];
-    } else {
-        for (unsigned i = 0; i < info->n_values; i++) {
-            event->value[i] = log_get_u64(cursor);
-        }
+    if (log_cursor_at_end(&reader->cursor) ? reader->events_left > 0 : reader->events_left == 0) {
+        return "the block has another number of events than its header says";
     }
-    if (info->has_bytes) {
-        uint64_t n = log_get_u64(cursor);
-
-        if (n > LOG_EVENT_MAX_BYTES) {
-            return "an event has too many bytes";
-        }
-        event->bytes = log_get_bytes(cursor, n);
-        event->n_bytes = n;
+    if (reader->events_left == 0 && reader->coder.position != reader->block.end) {
+        return "the block ends at another position than its header says";
     }
-    return cursor->error;
+    return NULL;
 }
 
 static LogReaderResult decode_event(LogReader *reader, LogEvent *event)
 {
     LogCursor *cursor = &reader->cursor;
     size_t at = log_cursor_offset(cursor);
-    uint64_t kind = log_get_u64(cursor);
-    uint64_t steps = log_get_u64(cursor);
-    const char *wrong = cursor->error;
+    g_autofree char *wrong = event_get(&reader->coder, cursor, reader->substream, reader->n_vcpus,
+                                       event);
+    size_t size = log_cursor_offset(cursor) - at;
 
-    if (!wrong && kind >= LOG_EVENT_KINDS) {
-        return bad_event(reader, at, "unknown kind of event %" G_GUINT64_FORMAT, kind);
-    }
-    if (!wrong && reader->table[kind].substream != reader->substream) {
-        return bad_event(reader, at, "%s events do not belong in this log",
-                         reader->table[kind].name);
-    }
-    if (!wrong && steps > UINT64_MAX - reader->position) {
-        return bad_event(reader, at, "the position is larger than 64 bits");
-    }
     if (!wrong) {
-        *event = (LogEvent) { .kind = kind, .position = reader->position + steps };
-        wrong = decode_fields(reader, event);
-    }
-    if (!wrong) {
-        reader->position = event->position;
         reader->events_left--;
-        /* Checked before the last event is returned, so that no caller gets past a wrong block. */
-        if (log_cursor_at_end(cursor) ? reader->events_left > 0 : reader->events_left == 0) {
-            wrong = "the block has another number of events than its header says";
-        } else if (reader->events_left == 0 && reader->position != reader->block.end) {
-            wrong = "the block ends at another position than its header says";
-        }
+        wrong = g_strdup(check_block_end(reader));
     }
     if (wrong) {
         return bad_event(reader, at, "%s", wrong);
@@ -274,9 +235,9 @@ static LogReaderResult decode_event(LogReader *reader, LogEvent *event)
         reader->totals.good_bytes = reader->offset;
     }
     reader->totals.events++;
-    reader->totals.last = reader->position;
-    reader->totals.raw_bytes += log_cursor_offset(cursor) - at;
-    reader->totals.account_bytes[reader->table[kind].account] += log_cursor_offset(cursor) - at;
+    reader->totals.last = event->position;
+    reader->totals.raw_bytes += size;
+    reader->totals.account_bytes[log_event_table()[event->kind].account] += size;
     return LOG_READER_EVENT;
 }
 
@@ -380,7 +341,6 @@ static LogReader *reader_new(const char *directory, const char *name)
     reader->file = g_atomic_rc_box_new0(LogFile);
     reader->file->path = g_build_filename(directory, name, NULL);
     reader->file->fd = -1;
-    reader->table = log_event_table();
     return reader;
 }
 
@@ -419,7 +379,7 @@ static bool skip_dropped(LogReader *reader)
     reader->dropped = true;
     reader->reached = dropped.reached;
     reader->n_blocks = header.sequence;
-    reader->position = header.end;
+    reader->coder.position = header.end;
     reader->totals.stored_bytes += sizeof(bytes);
     return seek(reader, dropped.offset);
 }
@@ -460,7 +420,7 @@ LogReader *log_reader_open_at(const char *directory, unsigned n_vcpus, unsigned 
         return NULL;
     }
     reader->n_blocks = place->block;
-    reader->position = place->start;
+    reader->coder.position = place->start;
     return g_steal_pointer(&reader);
 }
 

@@ -9,19 +9,12 @@
 #include <glib.h>
 #include <stdbool.h>
 
+#include "recording/event-coding.h"
 #include "recording/log-events.h"
 #include "recording/log-writer.h"
 #include "recording/position.h"
 
 typedef struct LogReader LogReader;
-
-typedef struct LogEvent {
-    LogEventKind kind;
-    Position position;
-    uint64_t value[LOG_EVENT_MAX_FIELDS];
-    const uint8_t *bytes;       /* valid until the next log_reader_next() */
-    size_t n_bytes;
-} LogEvent;
 
 /* Open a log.  Streams are numbered as in log-writer.h.  Return NULL and @error on failure. */
 LogReader *log_reader_open(const char *directory, unsigned n_vcpus, unsigned stream,

@@ -16,6 +16,7 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "recording/event-coding.h"
 #include "recording/log-buffer.h"
 #include "recording/log-output.h"
 #include "recording/log-writer.h"
@@ -25,7 +26,7 @@ typedef struct Log {
     LogBuffer *events;          /* of the open block */
     uint32_t n_events;          /* in the open block */
     Position start;             /* of the open block */
-    Position position;          /* of the last event */
+    EventCoder coder;           /* has the position of the last event */
     uint64_t sequence;          /* of the open block */
     GQueue closed;              /* LogBlocks to hand over */
 } Log;
@@ -33,7 +34,6 @@ typedef struct Log {
 struct LogStream {
     LogWriter *writer;
     unsigned index;
-    const LogEventInfo *table;
     unsigned tick;              /* log_output_tick() when all was handed over last */
     bool resting;               /* written by the owner, with rest_lock held */
     bool finished;              /* under rest_lock: its last blocks are closed */
@@ -43,7 +43,6 @@ struct LogStream {
     /* The owner takes it to start and end a rest; other threads hold it to use a resting stream. */
     pthread_mutex_t rest_lock;
     unsigned n_streams;
-    uint64_t waited[];          /* per stream: steps of the open block's last WAIT */
 };
 
 struct LogWriter {
@@ -55,13 +54,11 @@ struct LogWriter {
 
 static LogStream *stream_new(LogWriter *writer, unsigned index)
 {
-    LogStream *stream = g_malloc0(sizeof(*stream) +
-                                  writer->n_streams * sizeof(stream->waited[0]));
+    LogStream *stream = g_new0(LogStream, 1);
 
     stream->writer = writer;
     stream->index = index;
     stream->n_streams = writer->n_streams;
-    stream->table = log_event_table();
     for (int i = 0; i < LOG_SUBSTREAMS; i++) {
         stream->log[i].events = log_buffer_new();
         g_queue_init(&stream->log[i].closed);
@@ -90,17 +87,15 @@ static void close_block(LogStream *stream, LogSubstream substream, unsigned flag
         .flags = flags,
         .sequence = log->sequence++,
         .start = log->start,
-        .end = log->position,
+        .end = log->coder.position,
         .n_events = log->n_events,
     };
 
     g_queue_push_tail(&log->closed, log_block_new(&header, log->events));
     log->events = log_buffer_new();
     log->n_events = 0;
-    log->start = log->position;
-    if (substream == LOG_ORDER) {
-        memset(stream->waited, 0, stream->n_streams * sizeof(stream->waited[0]));
-    }
+    log->start = log->coder.position;
+    event_coder_start_block(&log->coder);
 }
 
 static void close_if_any(LogStream *stream, LogSubstream substream)
@@ -131,32 +126,16 @@ static void hand_over(LogStream *stream, bool wait)
 
 G_STATIC_ASSERT(LOG_ORDER < LOG_DATA);
 
-static inline const LogEventInfo *event_info(const LogStream *stream, LogEventKind kind)
+static void append(LogStream *stream, const LogEvent *event)
 {
-    g_assert(kind < LOG_EVENT_KINDS);
-    return &stream->table[kind];
-}
-
-/* Append the part that all events share.  Return the log to which the rest is appended. */
-static inline Log *begin_event(LogStream *stream, LogEventKind kind, Position position)
-{
-    LogSubstream substream = stream->table[kind].substream;
-    Log *log = &stream->log[substream];
-
-    g_assert(log_file_exists(stream->n_streams - 1, stream->index, substream));
-    g_assert(position >= log->position);
-    log_put_u64(log->events, kind);
-    log_put_u64(log->events, position - log->position);
-    log->position = position;
-    log->n_events++;
-    return log;
-}
-
-static inline void end_event(LogStream *stream, Log *log, LogEventKind kind, size_t before)
-{
-    const LogEventInfo *info = &stream->table[kind];
+    const LogEventInfo *info = &log_event_table()[event->kind];
     uint64_t *account = &stream->accounts[info->account];
+    Log *log = &stream->log[info->substream];
+    size_t before = log->events->used;
 
+    g_assert(log_file_exists(stream->n_streams - 1, stream->index, info->substream));
+    event_put(&log->coder, log->events, event);
+    log->n_events++;
     /* Only one thread at a time writes it, so no atomic addition is needed. */
     __atomic_store_n(account, *account + (log->events->used - before), __ATOMIC_RELAXED);
     if (log->events->used >= LOG_BLOCK_TARGET) {
@@ -166,44 +145,31 @@ static inline void end_event(LogStream *stream, Log *log, LogEventKind kind, siz
 
 void log_event(LogStream *stream, LogEventKind kind, Position position, ...)
 {
-    const LogEventInfo *info = event_info(stream, kind);
-    size_t before = stream->log[info->substream].events->used;
-    Log *log = begin_event(stream, kind, position);
+    const LogEventInfo *info = &log_event_table()[kind];
+    LogEvent event = { .kind = kind, .position = position };
     va_list values;
 
     g_assert(!stream->resting && !info->has_bytes);
     va_start(values, position);
-    if (kind == LOG_EVENT_WAIT) {
-        uint64_t source = va_arg(values, uint64_t);
-        uint64_t steps = va_arg(values, uint64_t);
-
-        /* The steps are mostly a few more than in the last WAIT, so the difference is short. */
-        g_assert(source < stream->n_streams);
-        log_put_u64(log->events, source);
-        log_put_s64(log->events, steps - stream->waited[source]);
-        stream->waited[source] = steps;
-    } else {
-        for (unsigned i = 0; i < info->n_values; i++) {
-            log_put_u64(log->events, va_arg(values, uint64_t));
-        }
+    for (unsigned i = 0; i < info->n_values; i++) {
+        event.value[i] = va_arg(values, uint64_t);
     }
     va_end(values);
-    end_event(stream, log, kind, before);
+    g_assert(kind != LOG_EVENT_WAIT || event.value[0] < stream->n_streams);
+    append(stream, &event);
 }
 
 void log_event_bytes(LogStream *stream, LogEventKind kind, Position position,
                      uint64_t value, const void *bytes, size_t n)
 {
-    const LogEventInfo *info = event_info(stream, kind);
-    size_t before = stream->log[info->substream].events->used;
-    Log *log = begin_event(stream, kind, position);
+    const LogEventInfo *info = &log_event_table()[kind];
+    LogEvent event = {
+        .kind = kind, .position = position, .value = { value }, .bytes = bytes, .n_bytes = n,
+    };
 
     g_assert(!stream->resting && info->has_bytes && info->n_values == 1 &&
              n <= LOG_EVENT_MAX_BYTES);
-    log_put_u64(log->events, value);
-    log_put_u64(log->events, n);
-    log_put_bytes(log->events, bytes, n);
-    end_event(stream, log, kind, before);
+    append(stream, &event);
 }
 
 bool log_stream_boundary(LogStream *stream)
@@ -244,13 +210,8 @@ void log_stream_resume(LogStream *stream)
 /* Append a MARK if the log does not tell the position.  Called at rest, with rest_lock held. */
 static void mark_position(LogStream *stream)
 {
-    Log *log = &stream->log[LOG_ORDER];
-
-    if (stream->reached > log->position) {
-        size_t before = log->events->used;
-
-        begin_event(stream, LOG_EVENT_MARK, stream->reached);
-        end_event(stream, log, LOG_EVENT_MARK, before);
+    if (stream->reached > stream->log[LOG_ORDER].coder.position) {
+        append(stream, &(LogEvent) { .kind = LOG_EVENT_MARK, .position = stream->reached });
     }
 }
 

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * The integer coding of logs: what is written is read back, a stream cut off
- * anywhere is noticed, and every value has exactly one coding.
+ * anywhere is noticed, and every value has exactly one coding.  And events whose
+ * coding is shorter than that of others.
  */
+#include "recording/event-coding.h"
 #include "recording/log-buffer.h"
 #include "recording/log-cursor.h"
 #include "recording/log-format.h"
@@ -166,6 +168,66 @@ static void test_refused(void)
     }
 }
 
+/* Events of one block, and the bytes of each, as docs/log-format.md says. */
+static void test_short_events(void)
+{
+    static const struct {
+        LogEventKind kind;
+        Position position;
+        uint64_t value[2];
+        size_t size;
+        uint8_t bytes[12];
+    } list[] = {
+        /* On stream 3, for 5 steps; then for 2 more, at the same position; then on stream 2. */
+        { LOG_EVENT_WAIT, 10, { 3, 5 }, 3, { 32 + 3, 10, 4 } },
+        { LOG_EVENT_WAIT, 10, { 3, 7 }, 2, { 64 + 3, 1 } },
+        { LOG_EVENT_WAIT, 10, { 2, 1 }, 2, { 64 + 2, 0 } },
+        { LOG_EVENT_WAIT, 11, { 3, 8 }, 3, { 32 + 3, 1, 0 } },
+        /* For fewer steps than before: allowed, but long. */
+        { LOG_EVENT_WAIT, 11, { 3, 8 }, 11,
+          { 64 + 3, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01 } },
+        /* On streams that a head cannot name. */
+        { LOG_EVENT_WAIT, 11, { 31, 1 }, 2, { 64 + 31, 0 } },
+        { LOG_EVENT_WAIT, 11, { 32, 1 }, 4, { LOG_EVENT_WAIT, 0, 32, 0 } },
+        { LOG_EVENT_WAIT, 12, { 256, 9 }, 5, { LOG_EVENT_WAIT, 1, 0x80, 0x02, 8 } },
+        /* All translations; those of a page, of the page before, of the same page and a byte. */
+        { LOG_EVENT_DROP, 12, { UINT64_MAX }, 3, { LOG_EVENT_DROP, 0, 0 } },
+        { LOG_EVENT_DROP, 12, { 0x3000 }, 3, { LOG_EVENT_DROP, 0, 1 + 4 * 3 } },
+        { LOG_EVENT_DROP, 12, { 0x2000 }, 3, { LOG_EVENT_DROP, 0, 1 + 2 * 1 } },
+        { LOG_EVENT_DROP, 12, { UINT64_MAX }, 3, { LOG_EVENT_DROP, 0, 0 } },
+        { LOG_EVENT_DROP, 12, { 0x2001 }, 4, { LOG_EVENT_DROP, 0, 1 + 1, 1 } },
+        { LOG_EVENT_DROP, 12, { 0 }, 5, { LOG_EVENT_DROP, 0, 1 + 2 * 5 + 1, 0xff, 0x1f } },
+        { LOG_EVENT_DROP, 12, { UINT64_MAX - 1 }, 5,
+          { LOG_EVENT_DROP, 0, 1 + 2 * 1 + 1, 0xfe, 0x1f } },
+    };
+    g_autoptr(LogBuffer) log = log_buffer_new();
+    EventCoder writer = { 0 }, reader = { 0 };
+    LogCursor cursor;
+
+    for (unsigned i = 0; i < G_N_ELEMENTS(list); i++) {
+        size_t before = log->used;
+        LogEvent event = {
+            .kind = list[i].kind,
+            .position = list[i].position,
+            .value = { list[i].value[0], list[i].value[1] },
+        };
+
+        event_put(&writer, log, &event);
+        g_assert_cmpmem(log->data + before, log->used - before, list[i].bytes, list[i].size);
+    }
+    log_cursor_init(&cursor, log->data, log->used);
+    for (unsigned i = 0; i < G_N_ELEMENTS(list); i++) {
+        LogEvent event;
+
+        g_assert_null(event_get(&reader, &cursor, LOG_ORDER, 256, &event));
+        g_assert_cmpuint(event.kind, ==, list[i].kind);
+        g_assert_cmpuint(event.position, ==, list[i].position);
+        g_assert_cmpuint(event.value[0], ==, list[i].value[0]);
+        g_assert_cmpuint(event.value[1], ==, list[i].value[1]);
+    }
+    g_assert_true(log_cursor_at_end(&cursor));
+}
+
 int main(int argc, char **argv)
 {
     g_test_init(&argc, &argv, NULL);
@@ -173,5 +235,6 @@ int main(int argc, char **argv)
     g_test_add_func("/log-coding/signed", test_signed);
     g_test_add_func("/log-coding/random-streams", test_random_streams);
     g_test_add_func("/log-coding/refused", test_refused);
+    g_test_add_func("/event-coding/short", test_short_events);
     return g_test_run();
 }

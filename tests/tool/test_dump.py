@@ -14,9 +14,10 @@ from tests.lib.process import one_line, run
 from tests.lib.tap import check, main, test
 from tests.lib.tool import REPRISE
 
-LOG_VERSION = 3
+LOG_VERSION = 4
 ORDER, DATA = 0, 1
-WAIT, INTERRUPT, WAKE, DMA_WRITE, LOAD = 0, 1, 2, 7, 9
+INTERRUPT, WAKE, DMA_WRITE, LOAD = 1, 2, 7, 9
+WAIT, WAIT_HERE = 32, 64        # on stream 0
 
 
 def crc32c(data):
@@ -44,17 +45,17 @@ def log(stream, kind, n_vcpus, blocks, last=True):
     return data
 
 
-def event(kind, difference, *fields):
-    return b"".join(unsigned(v) for v in (kind, difference, *fields))
+def event(head, *fields):
+    return b"".join(unsigned(v) for v in (head, *fields))
 
 
 def files():
     """A recording of two vCPUs and its dump."""
     return {
         "vcpu-0.order": log(0, ORDER, 2, [
-            (0, 300, [event(WAIT, 100, 1, 2 * 40), event(WAIT, 0, 1, 2 * 3 - 1),
+            (0, 300, [event(WAIT + 1, 100, 40 - 1), event(WAIT_HERE + 1, 3 - 1),
                       event(INTERRUPT, 200, 5, 1)]),
-            (300, 300, [event(WAIT, 0, 1, 2 * 41)])]),
+            (300, 300, [event(WAIT_HERE + 1, 41 - 1)])]),
         "vcpu-0.data": log(0, DATA, 2, [
             (0, 300, [event(LOAD, 99, 0x1234, 0), event(LOAD, 201, 0, 2)])]),
         "vcpu-1.order": log(1, ORDER, 2, [(0, 0, [])]),
@@ -66,7 +67,7 @@ def files():
 VCPU_0 = """\
 vcpu 0 data   @99  load value=0x1234 result=0
 vcpu 0 order  @100  wait stream=1 steps=40
-vcpu 0 order  @100  wait stream=1 steps=37
+vcpu 0 order  @100  wait stream=1 steps=43
 vcpu 0 order  @300  interrupt exception=5 level=1
 vcpu 0 order  @300  wait stream=1 steps=41
 vcpu 0 data   @300  load value=0x0 result=2
