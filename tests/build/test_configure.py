@@ -167,7 +167,8 @@ def a_patch_that_does_not_apply():
         # A source with everything that the first patch wants, but otherwise.
         checkout.write("qemu/VERSION", "10.0.99\n")
         first = open(os.path.join(TOP, "qemu-patches/series")).readline().strip()
-        file = re.search(r"^--- a/(.*)", open(os.path.join(TOP, "qemu-patches", first)).read(), re.M)[1]
+        with open(os.path.join(TOP, "qemu-patches", first)) as patch:
+            file = re.search(r"^--- a/(.*)", patch.read(), re.M)[1]
         checkout.write(f"qemu/{file}", "# nothing of what is expected\n")
         for _ in range(2):
             line = checkout.refused(f"--qemu-source={checkout.holder.name}/qemu")

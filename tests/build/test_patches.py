@@ -54,10 +54,12 @@ def series_is_sorted_by_purpose():
     lacking = [first for first in firsts if first not in subjects]
     check(not lacking, f"docs/patches.md names {lacking}, which the series lacks")
     places = [subjects.index(first) for first in firsts]
-    check(places == sorted(places) and places[0] == 0, f"docs/patches.md has another order: {firsts}")
+    check(places == sorted(places) and places[0] == 0,
+          f"docs/patches.md has another order: {firsts}")
     for place, patch in enumerate(SERIES):
         ours = field(patch, "Upstream-Status").startswith("Inappropriate")
-        check(ours == (place >= places[1]), f"{patch} is in the wrong group: what QEMU could use is first")
+        check(ours == (place >= places[1]),
+              f"{patch} is in the wrong group: what QEMU could use is first")
 
 
 @test_each(SERIES)
