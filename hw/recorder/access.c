@@ -504,17 +504,23 @@ void recorder_access_slow(CPUState *cpu, const void *host, unsigned size, bool w
  * Trust the TLB entry if the write bit was in the L1.  A vCPU that generates code from the line
  * reads the line, which takes the write bit away first.  A vCPU that makes translations from the
  * page gives up its own write bits.  Without lines (one vCPU, or replaying) the vCPU does not wait
- * in recorder_access(), so only the walk for a second page can make a difference.
+ * in recorder_access(), and never acquires any.
  */
 bool recorder_sees_store_slow(CPUState *cpu, const void *host)
 {
-    RecorderVcpu *v = cpu->recorder;
-    bool has_lines = recorder_recording() && !v->alone;
     uint64_t offset;
 
-    return (!has_lines || v->record.acquired) && recorder_ram_offset(host, &offset) &&
+    return cpu->recorder->record.acquired && recorder_ram_offset(host, &offset) &&
            (recorder_is_table_slow(cpu, recorder_ram.start + offset) ||
-            (has_lines && cpu_physical_memory_is_clean(recorder_ram.start + offset)));
+            cpu_physical_memory_is_clean(recorder_ram.start + offset));
+}
+
+bool recorder_walk_found_table_slow(CPUState *cpu, const void *host)
+{
+    uint64_t offset;
+
+    return recorder_ram_offset(host, &offset) &&
+           recorder_is_table_slow(cpu, recorder_ram.start + offset);
 }
 
 static bool may_write(const RecorderVcpu *v, const void *host, unsigned size)

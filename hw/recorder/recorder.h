@@ -285,14 +285,24 @@ void recorder_stores_in_two_pages(CPUState *cpu, const void *host, unsigned size
 /*
  * Return true if a store to @host must take the slow path (TLB_NOTDIRTY), whatever the TLB entry
  * said before recorder_access() for this store.  While the vCPU waited there, other vCPUs may have
- * generated TBs from the page.  And the walk for the second page of a store may have made the first
- * page a table page.
+ * generated TBs from the page.
  */
 bool recorder_sees_store_slow(CPUState *cpu, const void *host);
 
 static inline bool recorder_sees_store(CPUState *cpu, const void *host)
 {
-    return recorder_active() && recorder_sees_store_slow(cpu, host);
+    return recorder_recording() && recorder_sees_store_slow(cpu, host);
+}
+
+/*
+ * Return true if a store to two pages must take the slow path for the first, at @host, whatever the
+ * TLB entry said: the walk for the second page may have made the first page a table page.
+ */
+bool recorder_walk_found_table_slow(CPUState *cpu, const void *host);
+
+static inline bool recorder_walk_found_table(CPUState *cpu, const void *host)
+{
+    return recorder_active() && recorder_walk_found_table_slow(cpu, host);
 }
 
 /*
