@@ -38,6 +38,10 @@
 #define CORE_YIELD_STEPS 3000
 #endif
 
+#ifndef HOLD_WAITS
+#define HOLD_WAITS 1000
+#endif
+
 /* Limits that fields of Line, Processor and RecorderVcpu impose. */
 #define CHAOS_MOST_PROOFS 3
 #define CHAOS_MOST_TRUSTED 15
@@ -55,6 +59,8 @@
     X(most_tries, 4, 0, 3) \
     /* Steps by which a requester's floor may lag before the requester raises it (access.c). */ \
     X(old_floor, 1000, 0, 100) \
+    /* Steps that may lie between two waits that are merged (recording/held-waits.h). */ \
+    X(hold_waits, HOLD_WAITS, 0, 300) \
     /* \
      * Leases (policy.c).  If requests for lines of a page wait more often than lease_moves in a \
      * time window, a holder that was granted such a line keeps it for lease_us while it writes. \

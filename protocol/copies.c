@@ -150,6 +150,7 @@ unsigned sphere_take_drops(Processor *p, uint64_t words[SPHERE_MAX_DROPS], bool 
  */
 void sphere_left_tables(Processor *p, Position position)
 {
+    sphere_published(p);
     p->floor = position;
     __atomic_store_n(&p->epoch_began, position, __ATOMIC_RELAXED);
     __atomic_store_n(&p->epoch, p->epoch + 1, __ATOMIC_RELEASE);

@@ -19,6 +19,7 @@
     rule(WRITER_ARC, "a processor that is granted a line is ordered after the line's last writer") \
     rule(PASS_ARCS, "a requester that passes a reserver is ordered after the reserver's sources") \
     rule(OLD_IMPLIES_NOTHING, "an old position of a source implies no other sources") \
+    rule(HELD_BACK, "no arc is moved to before a position that has been published") \
     rule(DROP_TABLE, "a store to a table word makes other table users drop translations") \
     rule(DROP_CODE, "a store to code makes other code users forget their code") \
     rule(LEAVE_CODE, "a code user stores unseen to its page only after it has forgotten the code") \

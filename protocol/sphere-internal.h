@@ -131,6 +131,17 @@ static inline void sphere_kick(Processor *processor)
     }
 }
 
+/*
+ * Tell that others may come after positions of @processor that they could not come after before.
+ * Called before or after it sets such a position, but before its next step.
+ */
+static inline void sphere_published(Processor *processor)
+{
+    if (processor->user && processor->sphere->ops->published && SPHERE_RULE(HELD_BACK)) {
+        processor->sphere->ops->published(processor->user);
+    }
+}
+
 /* Return @processor's L1 bytes of @page: a vCPU, not DMA. */
 static inline uint8_t *sphere_l1_of(const Processor *processor, const SpherePage *page)
 {

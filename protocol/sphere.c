@@ -471,6 +471,7 @@ void sphere_give_back(Processor *p, Position position)
     if (position < p->ordered) {
         return;         /* no step has ended since an arc came in (invariant 4): next boundary */
     }
+    sphere_published(p);
     while (p->n_lent) {
         unsigned i = p->lent[--p->n_lent].line;
         SpherePage *page = p->lent[p->n_lent].page;
@@ -668,6 +669,7 @@ static uint32_t serve_inbox(Processor *p, const Processor *server, uint32_t aske
 static void become_safe(Processor *p, Position position)
 {
     copies_let_go(p);
+    sphere_published(p);
     sphere_lock(&p->lock);
     p->running = false;
     p->published = position;
@@ -681,6 +683,7 @@ void sphere_serve(Processor *p, Position position)
 
     g_assert(!p->has_new_sources && position >= p->ordered);
     copies_let_go(p);
+    sphere_published(p);
     p->published = position;
     asleep = serve_inbox(p, p, lease_pressing(p));
     if (asleep) {
@@ -782,6 +785,7 @@ void sphere_await(Processor *p, Position position)
     if (wait) {
         g_assert(position >= p->ordered);
         copies_let_go(p);
+        sphere_published(p);
         p->running = false;
         p->published = position;
     }

@@ -128,6 +128,12 @@ typedef struct SphereOps {
      * thread.  Locks of the sphere may be held: must neither block nor call the sphere.
      */
     void (*kick)(void *user);
+    /*
+     * Merge no later arc into those that the processor has emitted so far: others may come after
+     * positions that it has reached now (recording/held-waits.h).  Called in the processor's own
+     * thread, perhaps with its lock held.  NULL: arcs are not merged.
+     */
+    void (*published)(void *user);
 } SphereOps;
 
 /* FDR's recorder of the order of steps: fdr.c, order.h. */
@@ -145,7 +151,7 @@ Processor *sphere_dma(Sphere *sphere);
 
 Sphere *sphere_of(const Processor *processor);
 
-/* Set what kick() is given.  NULL, as at first: the processor is never kicked. */
+/* Set what the SphereOps are given.  NULL, as at first: they are not called for the processor. */
 void sphere_set_user(Processor *processor, void *user);
 /* Return the L1, a byte for each line, for the processor's own thread; NULL for DMA. */
 uint8_t *sphere_l1(const Processor *processor);

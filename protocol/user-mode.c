@@ -59,6 +59,7 @@ void sphere_enter_user(Processor *p, Position position)
     g_assert(!p->has_new_sources && position >= p->ordered);
     sphere_lock(&p->lock);
     copies_let_go(p);
+    sphere_published(p);
     p->in_user = true;
     p->left_kernel = position;
     sphere_unlock(&p->lock);

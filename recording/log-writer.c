@@ -12,11 +12,14 @@
  *    order log: replay need only look at the order logs to find how far it can
  *    go (docs/log-format.md, "Cut off").
  *  - A block can be decoded by itself: differences start anew in each.
+ *  - Waits are held back, to be merged (held-waits.h).  No other event of the
+ *    order log passes them.  So a log that is cut off ends before them.
  */
 #include <pthread.h>
 #include <string.h>
 
 #include "recording/event-coding.h"
+#include "recording/held-waits.h"
 #include "recording/log-buffer.h"
 #include "recording/log-output.h"
 #include "recording/log-writer.h"
@@ -38,6 +41,7 @@ struct LogStream {
     bool resting;               /* written by the owner, with rest_lock held */
     bool finished;              /* under rest_lock: its last blocks are closed */
     Position reached;           /* position at the last log_stream_rest(); 0: unknown */
+    HeldWaits held;             /* waits that are not in the order log yet */
     Log log[LOG_SUBSTREAMS];
     uint64_t accounts[LOG_ACCOUNTS];    /* atomic */
     /* The owner takes it to start and end a rest; other threads hold it to use a resting stream. */
@@ -49,6 +53,7 @@ struct LogWriter {
     unsigned n_streams;
     LogOutput *output;
     LogStream **streams;
+    Position hold_waits;        /* waits at most so far apart are merged */
     bool finished;
 };
 
@@ -126,6 +131,8 @@ static void hand_over(LogStream *stream, bool wait)
 
 G_STATIC_ASSERT(LOG_ORDER < LOG_DATA);
 
+static void append_held(LogStream *stream);
+
 static void append(LogStream *stream, const LogEvent *event)
 {
     const LogEventInfo *info = &log_event_table()[event->kind];
@@ -134,6 +141,10 @@ static void append(LogStream *stream, const LogEvent *event)
     size_t before = log->events->used;
 
     g_assert(log_file_exists(stream->n_streams - 1, stream->index, info->substream));
+    if (info->substream == LOG_ORDER && stream->held.n > 0) {
+        append_held(stream);
+        before = log->events->used;
+    }
     event_put(&log->coder, log->events, event);
     log->n_events++;
     /* Only one thread at a time writes it, so no atomic addition is needed. */
@@ -141,6 +152,54 @@ static void append(LogStream *stream, const LogEvent *event)
     if (log->events->used >= LOG_BLOCK_TARGET) {
         close_block(stream, info->substream, 0);
     }
+}
+
+static void append_wait(LogStream *stream, Position position, unsigned source, Position steps)
+{
+    append(stream, &(LogEvent) {
+        .kind = LOG_EVENT_WAIT, .position = position, .value = { source, steps },
+    });
+}
+
+static void append_held(LogStream *stream)
+{
+    HeldWaits held = stream->held;
+
+    stream->held.n = 0;
+    for (unsigned i = 0; i < held.n; i++) {
+        append_wait(stream, held.wait[i].position, held.wait[i].stream, held.wait[i].steps);
+    }
+}
+
+bool log_wait(LogStream *stream, Position position, unsigned source, Position steps)
+{
+    Position most = stream->writer->hold_waits;
+
+    g_assert(!stream->resting && source < stream->n_streams);
+    if (most == 0) {
+        append_wait(stream, position, source, steps);
+        return true;
+    }
+    if (held_waits_merge(&stream->held, position, source, steps, most)) {
+        return false;
+    }
+    if (!held_waits_can_add(&stream->held, source)) {
+        append_held(stream);
+    }
+    held_waits_add(&stream->held, position, source, steps);
+    return true;
+}
+
+void log_stream_publish(LogStream *stream)
+{
+    if (stream->held.n > 0) {
+        append_held(stream);
+    }
+}
+
+void log_writer_hold_waits(LogWriter *writer, Position most)
+{
+    writer->hold_waits = most;
 }
 
 void log_event(LogStream *stream, LogEventKind kind, Position position, ...)
@@ -192,6 +251,7 @@ bool log_stream_boundary(LogStream *stream)
 
 void log_stream_rest(LogStream *stream, Position reached)
 {
+    log_stream_publish(stream);
     pthread_mutex_lock(&stream->rest_lock);
     g_assert(!stream->resting);
     stream->resting = true;
@@ -365,6 +425,7 @@ bool log_writer_finish(LogWriter *writer, GError **error)
         LogStream *stream = writer->streams[i];
 
         pthread_mutex_lock(&stream->rest_lock);
+        log_stream_publish(stream);
         for (int j = 0; j < LOG_SUBSTREAMS; j++) {
             if (log_file_exists(writer->n_streams - 1, i, j)) {
                 close_block(stream, j, LOG_BLOCK_LAST);

@@ -25,12 +25,25 @@ typedef struct LogStream LogStream;
  */
 LogWriter *log_writer_new(const char *directory, unsigned n_vcpus, GError **error);
 LogStream *log_writer_stream(LogWriter *writer, unsigned stream);
+/* Merge waits that are at most @most steps apart; 0, as at first: none.  Before the first event. */
+void log_writer_hold_waits(LogWriter *writer, Position most);
 
 /*
  * Append an event.  Called by the stream's owner.  @position never decreases
  * within a log.  A uint64_t follows for each integer field of the event.
  */
 void log_event(LogStream *stream, LogEventKind kind, Position position, ...);
+/*
+ * Append a WAIT, or merge it into an earlier one.  Return false if it was merged.  Called by the
+ * stream's owner.
+ */
+bool log_wait(LogStream *stream, Position position, unsigned source, Position steps);
+/*
+ * Merge no later wait into those that were made so far.  Called by the stream's owner before other
+ * streams can come after a position that it has reached (held-waits.h).  log_stream_rest() does so,
+ * too.
+ */
+void log_stream_publish(LogStream *stream);
 /* The same for an event whose last field is "bytes"; @n <= LOG_EVENT_MAX_BYTES. */
 void log_event_bytes(LogStream *stream, LogEventKind kind, Position position,
                      uint64_t value, const void *bytes, size_t n);

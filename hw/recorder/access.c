@@ -52,8 +52,8 @@ static void emit_wait(Processor *p, unsigned from, Position source, void *opaque
 {
     RecorderVcpu *v = opaque;
 
-    log_event(v->log, LOG_EVENT_WAIT, sphere_floor(p), (uint64_t)from, source);
-    recorder_count(v, RECORDER_COUNT_ARCS);
+    recorder_count(v, log_wait(v->log, sphere_floor(p), from, source) ?
+                      RECORDER_COUNT_ARCS : RECORDER_COUNT_MERGED_ARCS);
 }
 
 static void log_arcs(RecorderVcpu *v)

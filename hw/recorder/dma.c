@@ -63,8 +63,7 @@ static bool past_one_vcpu(void)
 
 static void emit_wait(Processor *p, unsigned from, Position source, void *opaque)
 {
-    log_event(dma.log, LOG_EVENT_WAIT, sphere_floor(p), (uint64_t)from, source);
-    dma.arcs++;
+    dma.arcs += log_wait(dma.log, sphere_floor(p), from, source);
 }
 
 /*

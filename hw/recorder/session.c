@@ -211,7 +211,13 @@ static void kick(void *cpu)
     recorder_kick(cpu);
 }
 
-static const SphereOps sphere_ops = { .kick = kick };
+/* In the thread of @cpu. */
+static void published(void *cpu)
+{
+    log_stream_publish(((CPUState *)cpu)->recorder->log);
+}
+
+static const SphereOps sphere_ops = { .kick = kick, .published = published };
 
 /* Return a new sphere.  A vCPU that is alone has all of memory as one line. */
 static Sphere *make_sphere(unsigned n_vcpus)
@@ -311,6 +317,7 @@ static bool begin(Error **errp)
         error_setg(errp, "%s", error->message);
         return false;
     }
+    log_writer_hold_waits(session.writer, chaos.hold_waits);
     recorder_translations_start();
     session.sphere = make_sphere(session.manifest->n_vcpus);
     run_on_all(attach_vcpu, RUN_ON_CPU_NULL);

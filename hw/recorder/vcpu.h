@@ -22,7 +22,8 @@
     X(OTHER_STEPS, "steps that are no instruction") \
     X(FLUSHES, "translation flushes") \
     X(TLBS_GROWN, "TLBs made larger") \
-    X(ARCS, "arcs")
+    X(ARCS, "arcs") \
+    X(MERGED_ARCS, "arcs merged into others")
 
 typedef enum RecorderCounterIndex {
 #define X(counter, name) RECORDER_COUNT_##counter,

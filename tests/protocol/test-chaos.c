@@ -11,7 +11,8 @@
 
 /* A second list of the usual values, so that none is changed by mistake. */
 static const Chaos usual_values = {
-    .most_tries = 4, .old_floor = 1000, .lease_moves = 800, .lease_us = 1500, .look_again = 5000,
+    .most_tries = 4, .old_floor = 1000, .hold_waits = 1000,
+    .lease_moves = 800, .lease_us = 1500, .look_again = 5000,
     .linger_us = 4, .lend = 0, .calm_moves = 2, .streak = 4, .neighbours = 2, .proofs = 3,
     .trusted = 15, .own_stores = 16, .most_drops = 16,
     .core_yield_us = 50, .core_yield_steps = 3000,

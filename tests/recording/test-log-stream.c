@@ -274,6 +274,56 @@ static void test_lease(void)
     remove_directory(directory);
 }
 
+/* Assert that the order log of vCPU 0 has these events, and no others. */
+static void assert_order_log(const char *directory, const char *const *expected)
+{
+    g_autoptr(LogReader) reader = log_reader_open(directory, 2, 0, LOG_ORDER, NULL);
+    LogEvent event;
+
+    while (log_reader_next(reader, &event, NULL) == LOG_READER_EVENT) {
+        g_autofree char *text = log_event_format(&event);
+
+        g_assert_cmpstr(text, ==, *expected++);
+    }
+    g_assert_null(*expected);
+}
+
+static void test_merged_waits(void)
+{
+    static const char *const expected[] = {
+        /* The second is merged into the first, the third is too far away. */
+        "wait at 100: stream=1 steps=25", "wait at 104: stream=2 steps=3",
+        "wait at 111: stream=1 steps=30",
+        /* No wait passes another event, nor a position that was published, nor a rest. */
+        "mark at 112", "wait at 112: stream=1 steps=31",
+        "wait at 113: stream=1 steps=32",
+        "wait at 114: stream=1 steps=33",
+        "wait at 114: stream=1 steps=34",
+        NULL
+    };
+    char *directory = test_directory();
+    g_autoptr(LogWriter) writer = log_writer_new(directory, 2, NULL);
+    LogStream *stream = log_writer_stream(writer, 0);
+
+    log_writer_hold_waits(writer, 10);
+    g_assert_true(log_wait(stream, 100, 1, 20));
+    g_assert_true(log_wait(stream, 104, 2, 3));
+    g_assert_false(log_wait(stream, 110, 1, 25));
+    g_assert_true(log_wait(stream, 111, 1, 30));
+    log_event(stream, LOG_EVENT_MARK, 112);
+    g_assert_true(log_wait(stream, 112, 1, 31));
+    log_stream_publish(stream);
+    g_assert_true(log_wait(stream, 113, 1, 32));
+    log_stream_rest(stream, 113);
+    log_stream_resume(stream);
+    g_assert_true(log_wait(stream, 114, 1, 33));
+    log_stream_publish(stream);
+    g_assert_true(log_wait(stream, 114, 1, 34));
+    g_assert_true(log_writer_finish(writer, NULL));
+    assert_order_log(directory, expected);
+    remove_directory(directory);
+}
+
 /* DMA of all sizes up to the limit, and no boundary before the end. */
 static void test_big_bytes(void)
 {
@@ -395,6 +445,7 @@ int main(int argc, char **argv)
     g_test_add_func("/log-stream/killed", test_killed);
     g_test_add_func("/log-stream/threads", test_threads);
     g_test_add_func("/log-stream/slow-stream", test_slow_stream);
+    g_test_add_func("/log-stream/merged-waits", test_merged_waits);
     g_test_add_func("/log-stream/big-bytes", test_big_bytes);
     g_test_add_func("/log-stream/extreme-values", test_extreme_values);
     return g_test_run();

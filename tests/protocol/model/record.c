@@ -85,7 +85,7 @@ void vcpu_kick(void *vcpu)
 
 /* --- the log -------------------------------------------------------------------- */
 
-static void log_event(Stream *stream, Event event)
+static void append(Stream *stream, Event event)
 {
     if (stream->events->len) {
         /* Readers rely on events in the order of their positions. */
@@ -94,9 +94,38 @@ static void log_event(Stream *stream, Event event)
     g_array_append_val(stream->events, event);
 }
 
+/* Release held waits, as recording/log-writer.c does. */
+static void release(Stream *stream)
+{
+    for (unsigned i = 0; i < stream->held.n; i++) {
+        const HeldWait *wait = &stream->held.wait[i];
+
+        append(stream, (Event){ EVENT_WAIT, wait->position, wait->stream, wait->steps });
+    }
+    stream->held.n = 0;
+}
+
+void vcpu_published(void *vcpu)
+{
+    release(((Vcpu *)vcpu)->stream);
+}
+
+static void log_event(Stream *stream, Event event)
+{
+    release(stream);
+    append(stream, event);
+}
+
 static void emit_arc(Processor *to, unsigned from, Position source, void *opaque)
 {
-    log_event(opaque, (Event){ EVENT_WAIT, to->floor, from, source });
+    Stream *stream = opaque;
+
+    if (!held_waits_merge(&stream->held, to->floor, from, source, chaos.hold_waits)) {
+        if (!held_waits_can_add(&stream->held, from)) {
+            release(stream);
+        }
+        held_waits_add(&stream->held, to->floor, from, source);
+    }
 }
 
 static void log_step(Stream *stream, Step step, const Seen *seen, unsigned n_seen)
@@ -341,6 +370,7 @@ static void dma_write(void)
         }
     }
     log_step(stream, step, seen, n);
+    release(stream);
     sphere_safe(p, ++guest.dma_position);
 }
 

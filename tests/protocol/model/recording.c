@@ -109,7 +109,7 @@ static void set_up_vcpu(Vcpu *v, unsigned i, uint64_t *random)
 
 static void set_up(Recording *r, uint64_t *random)
 {
-    static const SphereOps ops = { vcpu_kick };
+    static const SphereOps ops = { vcpu_kick, vcpu_published };
 
     memset(&guest, 0, sizeof(guest));
     guest.recording = r;

@@ -6,6 +6,7 @@
 #ifndef TESTS_RECORDING_H
 #define TESTS_RECORDING_H
 
+#include "recording/held-waits.h"
 #include "tests/protocol/model/guest.h"
 
 #define MAX_PROCESSORS (MAX_VCPUS + 1)
@@ -43,6 +44,7 @@ typedef struct WriteBit {
 
 typedef struct Stream {
     GArray *events;             /* Event */
+    HeldWaits held;             /* WAITs that are not in @events yet */
     GArray *steps;              /* Step */
     GArray *seen;               /* Seen */
     GArray *write_bits;         /* WriteBit */

@@ -51,6 +51,7 @@ extern World guest;
 void actor_main(void *opaque);
 /* Make a vCPU come to a boundary soon.  Any thread. */
 void vcpu_kick(void *vcpu);
+void vcpu_published(void *vcpu);
 extern const CpuPort vcpu_port;
 
 /*
