@@ -164,8 +164,8 @@ uint64_t karma_path_steps(const KarmaPath *path)
 
 struct RerunPath {
     uint64_t steps;
-    uint64_t idealised;         /* the sum of @longest */
-    GHashTable *longest;        /* uint64_t -> uint64_t: of each time, the longest episode */
+    uint64_t idealised;         /* the sum of all @longest */
+    GHashTable *longest;        /* uint64_t -> uint64_t: of each time since the last cut */
 };
 
 RerunPath *rerun_path_new(void)
@@ -196,6 +196,11 @@ void rerun_path_add(RerunPath *path, const RerunClosed *closed)
         g_hash_table_replace(path->longest, g_memdup2(&closed->time, sizeof(closed->time)),
                              g_memdup2(&steps, sizeof(steps)));
     }
+}
+
+void rerun_path_meet(RerunPath *path)
+{
+    g_hash_table_remove_all(path->longest);
 }
 
 uint64_t rerun_path_sequential(const RerunPath *path)

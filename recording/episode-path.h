@@ -48,6 +48,8 @@ void rerun_path_free(RerunPath *path);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(RerunPath, rerun_path_free)
 
 void rerun_path_add(RerunPath *path, const RerunClosed *closed);
+/* Let all streams meet, at a cut: later episodes come after all earlier ones. */
+void rerun_path_meet(RerunPath *path);
 uint64_t rerun_path_sequential(const RerunPath *path);
 uint64_t rerun_path_idealised(const RerunPath *path);
 

@@ -18,6 +18,7 @@
     rule(RELAY, "an empty episode with successors is logged") \
     rule(CONFLICT, "in Rerun, an episode ends where it gives") \
     rule(LATER, "in Rerun, a receiver's time is later than the source's") \
+    rule(PASSED, "a stream that passes another follows the sources of that one") \
     rule(STEP, "a stream makes a step after an edge into its next step, before it gives")
 
 typedef enum EpisodeRule {

@@ -119,10 +119,10 @@ void karma_follow(KarmaStream *to, KarmaStream *from, Position s)
     bool covered = karma_is_covered(to, from->stream, s);
 
     to->told.sources |= BIT(from->stream);
+    to->told.source[from->stream] = MAX(to->told.source[from->stream], s);
     if (covered) {
         return;
     }
-    to->told.source[from->stream] = s;
     e = episode_before(from, s);
     if (!e) {
         return;

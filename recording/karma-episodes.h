@@ -19,11 +19,11 @@
  * The caller keeps these promises; karma-episodes.c says what rests on them.
  *
  * P1. @from has ended all steps below s when karma_follow() is called.
- * P2. No position of a stream at which it ends an episode or emits (f) lies below a position s that
- *     it has given.  (karma_split() checks by itself.)
+ * P2. A stream emits (f) and ends an episode only at or behind all positions s that it has given,
+ *     and at or behind the end of its last episode.  (karma_split() checks that by itself.)
  * P3. Positions f of a stream never decrease, and a step that needs the pairs lies at or behind f.
- * P4. If karma_emit() returns true, the stream makes a step before it gives (s > f): invariant 4 of
- *     protocol/sphere.h.
+ * P4. If karma_emit() returns true, the stream makes a step before it gives away what it got: then
+ *     s > f.  If it returns false, s >= f.  (Invariant 4 of protocol/sphere.h.)
  * P5. At a cut, every stream has emitted what it was told, and has made the step of P4.  Replay
  *     makes no step behind a cut before all streams have come to it.
  *
@@ -89,8 +89,12 @@ typedef struct KarmaStream {
     Position covered[KARMA_MAX_STREAMS];        /* the largest s that was told and emitted */
     uint64_t known[KARMA_MAX_STREAMS];  /* at least so many episodes come before the next step */
     struct {
-        uint32_t sources;       /* streams that were told of, for callers that pass them on */
-        Position source[KARMA_MAX_STREAMS];     /* the largest s of each */
+        /*
+         * Streams that were told of, and the largest s of each.  A requester that passes this
+         * stream, and so gets what was taken for it, follows each of them.
+         */
+        uint32_t sources;
+        Position source[KARMA_MAX_STREAMS];
         unsigned edges[KARMA_MAX_STREAMS];      /* new edges from each, mostly 0 or 1 */
         uint64_t need;          /* the least time for the episode of the next step */
         uint64_t known[KARMA_MAX_STREAMS];

@@ -56,10 +56,10 @@ void rerun_follow(RerunStream *to, RerunStream *from, Position s)
     bool covered = rerun_is_covered(to, from->stream, s);
 
     to->told.sources |= UINT32_C(1) << from->stream;
+    to->told.source[from->stream] = MAX(to->told.source[from->stream], s);
     if (covered) {
         return;
     }
-    to->told.source[from->stream] = s;
     if (s > from->begin && EPISODE_RULE(CONFLICT)) {
         rerun_end_episode(from, s);
     }
@@ -82,6 +82,7 @@ bool rerun_emit(RerunStream *to, Position floor)
 {
     uint64_t need = to->told.need;
 
+    g_assert(floor >= to->begin);
     to->time = MAX(to->time, need);
     forget_told(to);
     /* A taker from the begin gets @after, which may be too early for what was told. */

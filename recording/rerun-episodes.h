@@ -5,7 +5,8 @@
  *
  * An episode ends where its stream gives something to another.  Each has a Lamport time.  Replay
  * makes the episodes in the order of their times; those of one time have no conflicts, so their
- * order does not matter.
+ * order does not matter.  Times of streams are not made equal at a cut: so replay first makes all
+ * episodes before a cut, and compares the times of episodes between the same two cuts only.
  *
  * The caller tells pairs, and keeps the promises P1 to P5, as for karma-episodes.h.  A stream gives
  * in the sense of P4 by rerun_follow().  The locks of fields are those there, too.
@@ -46,7 +47,7 @@ typedef struct RerunStream {
     /* Owner; while the owner has a request, under the lock of the requested page. */
     Position covered[RERUN_MAX_STREAMS];        /* the largest s that was told and emitted */
     struct {
-        uint32_t sources;
+        uint32_t sources;       /* as Karma's */
         Position source[RERUN_MAX_STREAMS];
         uint64_t need;          /* the least time for the episode of the next step */
     } told;

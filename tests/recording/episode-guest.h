@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * A small random guest, whose streams pass lines of memory to each other, and the episodes that
+ * Karma or Rerun make of it.  A seed decides everything.
+ */
+#ifndef TESTS_EPISODE_GUEST_H
+#define TESTS_EPISODE_GUEST_H
+
+#include <glib.h>
+#include <stdbool.h>
+
+#include "recording/karma-episodes.h"
+#include "recording/rerun-episodes.h"
+
+enum { GUEST_STREAMS = 5, GUEST_LINES = 5 };
+
+typedef enum GuestOrder {
+    GUEST_KARMA,
+    GUEST_RERUN,
+} GuestOrder;
+
+/* An access, by the step at @position of @stream. */
+typedef struct GuestAccess {
+    unsigned stream, line;
+    Position position;
+    bool is_write;
+    unsigned version;           /* how many accesses it must find: writes; for a write, reads, too */
+} GuestAccess;
+
+/* An episode of either kind, and how many cuts lie before it. */
+typedef struct GuestEpisode {
+    KarmaClosed e;              /* of Rerun: begin, end and time only */
+    unsigned cuts;
+} GuestEpisode;
+
+typedef struct GuestRecord {
+    GuestOrder order;
+    unsigned n_streams;
+    GArray *accesses;           /* of GuestAccess, in the order in which they happened */
+    GArray *episodes[GUEST_STREAMS];    /* of GuestEpisode */
+    Position end[GUEST_STREAMS];
+} GuestRecord;
+
+GuestRecord *guest_record(GuestOrder order, uint64_t seed);
+void guest_record_free(GuestRecord *record);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(GuestRecord, guest_record_free)
+
+#endif
