@@ -23,7 +23,8 @@
  *     and at or behind the end of its last episode.  (karma_split() checks that by itself.)
  * P3. Positions f of a stream never decrease, and a step that needs the pairs lies at or behind f.
  * P4. If karma_emit() returns true, the stream makes a step before it gives away what it got: then
- *     s > f.  If it returns false, s >= f.  (Invariant 4 of protocol/sphere.h.)
+ *     s > f.  If it returns false, s >= f.  (Invariant 4 of protocol/sphere.h.  Waits of an FDR log
+ *     keep that by themselves: a converter need not look at the result.)
  * P5. At a cut, every stream has emitted what it was told, and has made the step of P4.  Replay
  *     makes no step behind a cut before all streams have come to it.
  *
