@@ -6,8 +6,8 @@
  * as a filter would know it; the present one, as the sphere knows it; or one between.
  *
  * A stream also does what is rare in a live recorder: it tells and emits in two moments, gets two
- * lines in one step, gives a line away unused, passes another that waits, ends its episode anywhere,
- * is flushed, and all are cut.
+ * lines in one step, gives a line away unused, passes another that waits, ends its episode
+ * anywhere, is flushed, and all are cut.
  */
 #include "tests/recording/episode-guest.h"
 
@@ -292,7 +292,7 @@ static bool acquire_wanted(Guest *g, unsigned i)
 {
     GuestStream *s = &g->stream[i];
 
-    for (unsigned l = 0; l < g->n_lines; l++) {
+    for (unsigned l = 0; l < GUEST_LINES; l++) {
         if (s->wanted >> l & 1 && acquire(g, i, &g->line[l], s->written >> l & 1)) {
             s->wanted &= ~(1u << l);
             s->granted |= 1u << l;
@@ -313,7 +313,7 @@ static void end_step(Guest *g, unsigned i, bool abandon)
 {
     GuestStream *s = &g->stream[i];
 
-    for (unsigned l = 0; l < g->n_lines; l++) {
+    for (unsigned l = 0; l < GUEST_LINES; l++) {
         if (s->granted >> l & 1) {
             Position *behind = &g->line[l].behind[i];
 

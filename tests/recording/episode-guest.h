@@ -24,7 +24,7 @@ typedef struct GuestAccess {
     unsigned stream, line;
     Position position;
     bool is_write;
-    unsigned version;           /* how many accesses it must find: writes; for a write, reads, too */
+    unsigned version;           /* how many writes came before it; for a write, reads, too */
 } GuestAccess;
 
 /* An episode of either kind, and how many cuts lie before it. */
@@ -42,6 +42,11 @@ typedef struct GuestRecord {
 } GuestRecord;
 
 GuestRecord *guest_record(GuestOrder order, uint64_t seed);
+/*
+ * Make the episodes again, of the waits that FDR would log for the same accesses: those that its
+ * vectors do not imply.  The recorder's steps cannot be changed by that.  @max as in options.
+ */
+GuestRecord *guest_convert(const GuestRecord *record, Position max);
 void guest_record_free(GuestRecord *record);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(GuestRecord, guest_record_free)
 
