@@ -113,33 +113,41 @@ static void add_edge(KarmaStream *to, const KarmaStream *from, KarmaEpisode *e)
     *known = MAX(*known, e->index + 1);
 }
 
-void karma_follow(KarmaStream *to, KarmaStream *from, Position s)
+void karma_note_source(KarmaStream *to, unsigned from, Position s)
 {
-    KarmaEpisode *e;
-    bool covered = karma_is_covered(to, from->stream, s);
+    to->told.sources |= BIT(from);
+    to->told.source[from] = MAX(to->told.source[from], s);
+}
 
-    to->told.sources |= BIT(from->stream);
-    to->told.source[from->stream] = MAX(to->told.source[from->stream], s);
-    if (covered) {
+static void follow_episode(KarmaStream *to, KarmaStream *from, KarmaEpisode *e, Position s)
+{
+    bool is_now = e == &from->now;
+
+    /* What comes before @e comes before @to's next step, even if the edge is an old one. */
+    raise_vector(to, to->told.known, e->before);
+    if (is_ordered(to, from, e)) {
         return;
     }
-    e = episode_before(from, s);
-    if (!e) {
+    add_edge(to, from, e);
+    if (is_now && !from->options->extend) {
+        karma_split(from, s);
+    }
+}
+
+void karma_follow(KarmaStream *to, KarmaStream *from, Position s)
+{
+    KarmaEpisode *e = episode_before(from, s);
+    bool covered = karma_is_covered(to, from->stream, s);
+
+    g_assert(to != from);
+    karma_note_source(to, from->stream, s);
+    if (covered || !e) {
         return;
     }
     if (EPISODE_RULE(GIVEN)) {
         from->given = MAX(from->given, s);
     }
-    /* What comes before @e comes before @to's next step, even if the edge is an old one. */
-    raise_vector(to, to->told.known, e->before);
-    if (!is_ordered(to, from, e)) {
-        bool is_now = e == &from->now;
-
-        add_edge(to, from, e);
-        if (is_now && !from->options->extend) {
-            karma_split(from, s);
-        }
-    }
+    follow_episode(to, from, e, s);
 }
 
 /* --- the end of an episode: section 4.4, last paragraph ---------------------------------- */
@@ -257,7 +265,7 @@ static void count_again(KarmaStream *k, uint32_t set)
 {
     for (unsigned i = 0; i < k->options->n_streams; i++) {
         if (set & BIT(i)) {
-            g_assert(k->now.again[i] < UINT8_MAX);
+            g_assert(k->now.again[i] < UINT16_MAX);
             k->now.again[i]++;
         }
     }

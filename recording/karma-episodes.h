@@ -61,7 +61,7 @@ typedef struct KarmaClosed {
     uint64_t index;             /* grows along a stream; relays that are not logged leave gaps */
     Position begin, end;        /* end - begin is the paper's REFS; 0 in a relay */
     uint32_t pred, succ;        /* streams, a bit for each */
-    uint8_t again[KARMA_MAX_STREAMS];   /* how many more edges come from a stream of @pred */
+    uint16_t again[KARMA_MAX_STREAMS];   /* how many more edges come from a stream of @pred */
     uint64_t time;              /* for checks; the log does not have it (section 3.2) */
 } KarmaClosed;
 
@@ -69,7 +69,7 @@ typedef struct KarmaEpisode {
     uint64_t index;
     Position begin;
     uint32_t pred, succ;
-    uint8_t again[KARMA_MAX_STREAMS];
+    uint16_t again[KARMA_MAX_STREAMS];
     uint64_t time;              /* Lamport's; fixed once @succ is not empty */
     uint64_t before[KARMA_MAX_STREAMS]; /* at least so many episodes of each come before it */
 } KarmaEpisode;
@@ -108,9 +108,12 @@ void karma_clear(KarmaStream *stream);
 
 /*
  * Return true if a pair from position @s of stream @from is covered by pairs that were told to @to
- * before.  Then karma_follow() only notes the source, and the lock of @from is not needed.
+ * before.  Then no edge is needed.  A caller that looks before it takes the lock of @from must
+ * still call karma_note_source(): a requester that passes @to may not be covered.
  */
 bool karma_is_covered(const KarmaStream *to, unsigned from, Position s);
+/* Note that a covered pair was told.  Owner's locks of @to. */
+void karma_note_source(KarmaStream *to, unsigned from, Position s);
 /*
  * Order the next step of @to after the steps of @from below @s: the left half of Figure 6.  Locks:
  * that of @from, and the owner's of @to.
@@ -122,7 +125,7 @@ void karma_follow(KarmaStream *to, KarmaStream *from, Position s);
  */
 bool karma_emit(KarmaStream *to, Position floor);
 
-/* Return where the present episode must end for want of steps.  Stream's lock. */
+/* Return where the present episode must end: the bound of section 3.2.  Stream's lock. */
 Position karma_limit(const KarmaStream *stream);
 /* End the present episode at @at, behind its begin.  Stream's lock; @at is a boundary. */
 void karma_end_episode(KarmaStream *stream, Position at);

@@ -51,12 +51,18 @@ bool rerun_is_covered(const RerunStream *to, unsigned from, Position s)
     return s <= MAX(to->covered[from], to->told.source[from]);
 }
 
+void rerun_note_source(RerunStream *to, unsigned from, Position s)
+{
+    to->told.sources |= UINT32_C(1) << from;
+    to->told.source[from] = MAX(to->told.source[from], s);
+}
+
 void rerun_follow(RerunStream *to, RerunStream *from, Position s)
 {
     bool covered = rerun_is_covered(to, from->stream, s);
 
-    to->told.sources |= UINT32_C(1) << from->stream;
-    to->told.source[from->stream] = MAX(to->told.source[from->stream], s);
+    g_assert(to != from);
+    rerun_note_source(to, from->stream, s);
     if (covered) {
         return;
     }

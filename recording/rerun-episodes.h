@@ -57,8 +57,9 @@ typedef struct RerunStream {
 void rerun_init(RerunStream *stream, unsigned index, const RerunOptions *options);
 void rerun_clear(RerunStream *stream);
 
-/* As karma_is_covered(). */
+/* As karma_is_covered() and karma_note_source(). */
 bool rerun_is_covered(const RerunStream *to, unsigned from, Position s);
+void rerun_note_source(RerunStream *to, unsigned from, Position s);
 /*
  * Order the next step of @to after the steps of @from below @s, and end the episode of @from there.
  * Locks: that of @from, and the owner's of @to.
@@ -70,7 +71,7 @@ void rerun_follow(RerunStream *to, RerunStream *from, Position s);
  */
 bool rerun_emit(RerunStream *to, Position floor);
 
-/* Return where the present episode must end for want of steps.  Stream's lock. */
+/* Return where the present episode must end, as karma_limit().  Stream's lock. */
 Position rerun_limit(const RerunStream *stream);
 /*
  * End the present episode at @at, unless it is empty: at the limit, at a cut, and at the end of the

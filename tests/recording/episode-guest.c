@@ -453,10 +453,9 @@ static GuestRecord *record_new(const Guest *g)
     return record;
 }
 
-GuestRecord *guest_record(GuestOrder order, uint64_t seed)
+static Guest *guest_new(GuestOrder order, uint64_t seed)
 {
-    g_autofree Guest *g = g_new0(Guest, 1);
-    unsigned n;
+    Guest *g = g_new0(Guest, 1);
 
     g->random = seed;
     g->order = order;
@@ -469,7 +468,14 @@ GuestRecord *guest_record(GuestOrder order, uint64_t seed)
     for (unsigned l = 0; l < g->n_lines; l++) {
         g->line[l].owner = g->line[l].writer = NOBODY;
     }
-    for (n = 10 + random_below(&g->random, 150); n > 0; n--) {
+    return g;
+}
+
+GuestRecord *guest_record(GuestOrder order, uint64_t seed)
+{
+    g_autofree Guest *g = guest_new(order, seed);
+
+    for (unsigned n = 10 + random_below(&g->random, 150); n > 0; n--) {
         act(g);
     }
     cut(g);

@@ -116,7 +116,7 @@ static void play(Machine *m, const char *accesses)
 
 /* --- what comes out --------------------------------------------------------------------- */
 
-static void print_set(GString *text, uint32_t set, const uint8_t *again)
+static void print_set(GString *text, uint32_t set, const uint16_t *again)
 {
     for (unsigned i = 0; i < CORES; i++) {
         for (unsigned n = set >> i & 1 ? 1 + (again ? again[i] : 0) : 0; n > 0; n--) {
@@ -382,6 +382,20 @@ static void path_of_cut(void)
     g_assert_cmpuint(karma_path_steps(path), ==, 15);
 }
 
+static void rerun_path_of_cut(void)
+{
+    g_autoptr(RerunPath) path = rerun_path_new();
+    RerunClosed short_one = { 0, 3, 7 }, long_one = { 0, 5, 7 };
+
+    rerun_path_add(path, &short_one);
+    rerun_path_add(path, &long_one);
+    g_assert_cmpuint(rerun_path_idealised(path), ==, 5);
+    rerun_path_meet(path);
+    rerun_path_add(path, &short_one);
+    g_assert_cmpuint(rerun_path_idealised(path), ==, 8);
+    g_assert_cmpuint(rerun_path_sequential(path), ==, 11);
+}
+
 /* --- section 4.6: finite caches ------------------------------------------------------------ */
 
 /*
@@ -547,6 +561,7 @@ int main(int argc, char **argv)
     g_test_add_func("/karma/figure-7", early_wakes);
     g_test_add_func("/karma/lost-wake", lost_wake);
     g_test_add_func("/karma/path-of-cut", path_of_cut);
+    g_test_add_func("/rerun/path-of-cut", rerun_path_of_cut);
     g_test_add_func("/karma/replaced-block", replaced_block);
     g_test_add_func("/karma/last-writer", last_writer);
     g_test_add_func("/karma/evicted-block", evicted_block);
