@@ -1,10 +1,78 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Accessors of a processor, for the callers of the sphere: sphere.h says which thread may use each.
+ * The sphere and its processors are made and freed here.  And accessors of a processor, for the
+ * callers of the sphere: sphere.h says which thread may use each.
  */
 #include <inttypes.h>
 
+#include "base/large-table.h"
+#include "protocol/chaos.h"
+#include "protocol/directory.h"
+#include "protocol/order.h"
 #include "protocol/sphere-internal.h"
+
+/* --- the sphere ------------------------------------------------------------- */
+
+static size_t pages_size(const Sphere *sphere)
+{
+    return (sphere->size >> SPHERE_PAGE_SHIFT) * sizeof(SpherePage);
+}
+
+static size_t l1_size(const Sphere *sphere)
+{
+    return sphere->size >> SPHERE_LINE_SHIFT;
+}
+
+Sphere *sphere_new(unsigned n_vcpus, unsigned n_cores, const void *memory, uint64_t size,
+                   const SphereOps *ops, const OrderRecorder *recorder)
+{
+    Sphere *sphere = g_new0(Sphere, 1);
+
+    g_assert(n_vcpus <= SPHERE_MAX_VCPUS);
+    sphere->n_processors = n_vcpus + 1;
+    sphere->n_cores = n_cores;
+    sphere->memory = memory;
+    sphere->size = size;
+    sphere->ops = ops;
+    sphere->recorder = recorder;
+    sphere->pages = large_table_new(pages_size(sphere));
+    for (unsigned i = 0; i < sphere->n_processors; i++) {
+        Processor *p = &sphere->processor[i];
+
+        p->sphere = sphere;
+        p->index = i;
+        p->epoch = 1;
+        p->random = chaos_stream(&chaos, i);
+        p->order = recorder->new();
+        p->l1 = i < n_vcpus ? large_table_new(l1_size(sphere)) : NULL;
+    }
+    return sphere;
+}
+
+void sphere_free(Sphere *sphere)
+{
+    if (!sphere) {
+        return;
+    }
+    for (uint64_t i = 0; i < sphere->size >> SPHERE_PAGE_SHIFT; i++) {
+        g_free(sphere->pages[i].lines);
+        g_free(sphere->pages[i].tables);
+    }
+    for (unsigned i = 0; i < sphere->n_processors; i++) {
+        large_table_free(sphere->processor[i].l1, l1_size(sphere));
+        sphere->recorder->free(sphere->processor[i].order);
+    }
+    large_table_free(sphere->pages, pages_size(sphere));
+    g_free(sphere);
+}
+
+uint64_t sphere_memory(const Sphere *sphere)
+{
+    return pages_size(sphere) + (sphere->n_processors - 1) * l1_size(sphere) +
+           __atomic_load_n(&sphere->lines_bytes, __ATOMIC_RELAXED);
+}
+
+/* --- accessors ---------------------------------------------------------------- */
 
 Processor *sphere_vcpu(Sphere *sphere, unsigned index)
 {
