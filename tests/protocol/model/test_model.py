@@ -86,6 +86,20 @@ MODELS = {
     "code-given-back": ("copies.pml", ["CLOCKS", "USERS=1", "WRITERS=1", "CODE", "GIVE_BACK"],
                         False),
     "code": ("copies.pml", ["CLOCKS", "USERS=1", "WRITERS=1", "CODE"], False),
+    "episodes": ("episodes.pml", ["N=2", "INSNS=3", "OTHERS=2", "ABANDON", "BLOCKS", "TICKS=1",
+                                  "GIVE_BACK"], False),
+    "episodes-of-three": ("episodes.pml", ["N=3", "INSNS=2", "OTHERS=1", "ABANDON", "FEW_STEPS",
+                                           "GIVE_BACK", "FLUSHES=1"], False),
+    "episodes-and-passed-waiters": (
+        "episodes.pml", ["N=3", "INSNS=3", "OTHERS=1", "LINES=2", "FEW_KINDS", "PASS"], False),
+    "episodes-and-mid-steps": ("episodes.pml", ["N=3", "INSNS=2", "OTHERS=1", "LINES=2",
+                                                "FEW_KINDS", "TWO", "LINGER", "FEW_STEPS"], False),
+    "episodes-and-user-mode": ("episodes.pml", ["N=3", "INSNS=2", "OTHERS=1", "LINES=2",
+                                                "FEW_KINDS", "USER", "VECTOR"], False),
+    "episodes-and-vectors": ("episodes.pml", ["N=3", "INSNS=2", "OTHERS=1", "ABANDON", "TICKS=1",
+                                              "FLUSHES=1", "VECTOR"], False),
+    "episodes-and-a-cut": ("episodes.pml", ["N=2", "INSNS=2", "LINES=2", "FEW_KINDS", "ABANDON",
+                                            "FLUSHES=1", "CUT"], False),
     "every-store-is-made": ("copies.pml", ["USERS=1", "WRITERS=1"], True),
     "every-store-is-made-though-given-back": (
         "copies.pml", ["USERS=1", "WRITERS=1", "GIVE_BACK"], True),
@@ -119,11 +133,26 @@ BROKEN = {
     "RESERVE": "shared-translations",
     "IN_HAND": "every-store-is-made",
     "IN_HAND_PASSES": "every-store-is-made",
+    "TIME": "episodes",
+    "FROZEN": "episodes",
+    "SECOND": "episodes",
+    "AGAIN": "episodes",
+    "LAST": "episodes",
+    "PREVIOUSLY": "episodes",
+    "ORDERED": "episodes-of-three",
+    "RELAY": "episodes-of-three",
+    "PASSED": "episodes-and-passed-waiters",
+    "USER_SPLIT": "episodes-and-user-mode",
+    "SNAPSHOT": "episodes-and-vectors",
+    "EDGE_ORDERS": "episodes-and-a-cut",
+    "BARRIER": "episodes-and-a-cut",
 }
 
 
 def number_of(rule):
-    with open(f"{HERE}/sphere.pml", encoding="utf-8") as file:
+    model = MODELS[BROKEN[rule]][0]
+    with open(f"{HERE}/{model if model == 'episodes.pml' else 'sphere.pml'}",
+              encoding="utf-8") as file:
         return re.search(rf"^#define RULE_{rule} (\d+)", file.read(), re.M).group(1)
 
 
