@@ -168,9 +168,9 @@ def difference(times, one, other):
     return None if None in (times[one], times[other]) else times[other] - times[one]
 
 
-def race_log(recording):
+def race_log(build):
     """Bytes of the race log per 1000 instructions, before compression."""
-    said = info(recording)
+    said = info(build.recording, build.reprise)
     return said["log_bytes"]["race"]["raw"] * 1000 / sum(said["instructions"])
 
 
@@ -189,7 +189,7 @@ def measure(build, mode, smp, run, unpatched=None):
     process.stderr = open(said, "r", errors="replace")      # Qmp() reads it
     try:
         took = follow(process, mode == "record")
-        return took | {"race_log": race_log(build.recording)} if mode == "record" else took
+        return took | {"race_log": race_log(build)} if mode == "record" else took
     except (Failure, AssertionError, OSError, subprocess.SubprocessError) as failure:
         stop_tool(process, QUIT_S)
         with open(said, errors="replace") as errors:

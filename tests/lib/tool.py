@@ -30,9 +30,9 @@ def need(arch):
         skip(f"no qemu-system-{arch} was built")
 
 
-def info(directory):
+def info(directory, reprise=REPRISE):
     """What the tool says of a recording."""
-    return json.loads(run(REPRISE, "info", "--json", directory).stdout)
+    return json.loads(run(reprise, "info", "--json", directory).stdout)
 
 
 def last_moment(directory):
