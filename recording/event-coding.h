@@ -19,17 +19,26 @@ typedef struct LogEvent {
     size_t n_bytes;
 } LogEvent;
 
+/* How many streams the head of an EPISODE can name by a rank. */
+#define EVENT_CODER_RECENT 6
+
 /* What the coding of the next event depends on.  A block can be decoded by itself. */
 typedef struct EventCoder {
     Position position;          /* of the event before, or where the block starts */
     uint64_t waited[RECORDER_MAX_VCPUS + 1];    /* steps of the block's last WAIT per stream */
     uint64_t dropped;           /* address of the block's last DROP of one page */
+    unsigned stream;            /* whose log this is; constant */
+    uint8_t recent[EVENT_CODER_RECENT]; /* other streams, the one that an EPISODE named last first */
+    uint64_t next_time;         /* the least time of the block's next STAMPED */
 } EventCoder;
 
-/* Start a block.  The position stays as it is. */
+/* Start a block.  The position and the stream stay as they are. */
 void event_coder_start_block(EventCoder *coder);
 
-/* Append @event, which is not before the event before. */
+/*
+ * Append @event, which is not before the event before.  The times of STAMPED events grow.  An
+ * EPISODE names other streams, below LOG_EPISODE_STREAMS.
+ */
 void event_put(EventCoder *coder, LogBuffer *log, const LogEvent *event);
 
 /*

@@ -98,7 +98,8 @@ const char *log_file_header_get(LogFileHeader *header,
         return "the file header has an impossible number of vCPUs";
     }
     if (header->substream >= LOG_SUBSTREAMS ||
-        !log_file_exists(header->n_vcpus, header->stream, header->substream)) {
+        !log_file_exists(header->n_vcpus, header->incompatible & LOG_FILE_RACE, header->stream,
+                         header->substream)) {
         return "the file header names a log that no recording has";
     }
     return NULL;
@@ -207,7 +208,7 @@ const char *log_block_header_get(LogBlockHeader *header,
 
 char *log_file_name(unsigned n_vcpus, unsigned stream, LogSubstream substream)
 {
-    g_assert(log_file_exists(n_vcpus, stream, substream));
+    g_assert(log_file_exists(n_vcpus, true, stream, substream));
     if (stream == n_vcpus) {
         return g_strdup_printf("dma.%s", log_substream_name(substream));
     }

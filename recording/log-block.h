@@ -63,15 +63,20 @@ const char *log_file_header_get(LogFileHeader *header,
 const char *log_block_header_get(LogBlockHeader *header,
                                  const uint8_t bytes[LOG_BLOCK_HEADER_BYTES]);
 
-/* Return true if there is such a log: DMA, the stream after the vCPUs, has only an order log. */
-static inline bool log_file_exists(unsigned n_vcpus, unsigned stream, LogSubstream substream)
+/*
+ * Return true if there is such a log.  DMA, the stream after the vCPUs, has no data log.  There are
+ * race logs only if @race (LOG_FILE_RACE).
+ */
+static inline bool log_file_exists(unsigned n_vcpus, bool race, unsigned stream,
+                                   LogSubstream substream)
 {
-    return stream < n_vcpus || (stream == n_vcpus && substream == LOG_ORDER);
+    return stream <= n_vcpus && (substream != LOG_DATA || stream < n_vcpus) &&
+           (substream != LOG_RACE || race);
 }
 
 /*
  * Return the file's name in the directory of the recording, to be freed by the caller:
- * "vcpu-0.order", "dma.order".
+ * "vcpu-0.order", "dma.order".  Race logs may have names whether they exist or not.
  */
 char *log_file_name(unsigned n_vcpus, unsigned stream, LogSubstream substream);
 

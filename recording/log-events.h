@@ -3,13 +3,16 @@
  * All events of a log, in one list: the enum, the printable names, the writer,
  * the reader and the dumper are made from it, and cannot drift.
  *
- * A vCPU has two logs.  In the *order* log, an event happens between two steps,
+ * A vCPU has two logs, or three.  In the *order* log, an event happens between two steps,
  * at its position; replay runs up to the next event and stops there.  The *data*
  * log has the values that instructions consume, in program order: replay does
  * not stop for them, but checks that it consumes each at the recorded position.
- * The DMA pseudo-processor has only an order log; its position counts its steps.
+ * The DMA pseudo-processor has no data log; its position counts its steps.
  *
- * In the order log, the WAITs of a step come before all its other events.
+ * FDR's order of steps is in the order log: the WAITs of a step come before all its other events.
+ * With Karma and Rerun there are none.  Their order is in a third log, the *race* log, which
+ * recordings of FDR do not have.  It has the episodes of a stream (karma-episodes.h,
+ * rerun-episodes.h), each where it ends.
  *
  * X(kind, name, log, account, step, fields): account says under which heading
  * `reprise info` counts the bytes.  step is true if the event is itself a step, and
@@ -56,7 +59,13 @@
     /* no effect: the vCPU got here, which waiting streams need if the log is cut off */ \
     X(MARK,      "mark",      ORDER, RACE,  false, "") \
     /* a step: a page table walk set an access flag; the whole word */ \
-    X(ACCESS_FLAG, "access-flag", ORDER, INPUT, true,  "address:x value:x")
+    X(ACCESS_FLAG, "access-flag", ORDER, INPUT, true,  "address:x value:x") \
+    /* Karma: an episode ended; sets of streams, and each stream of pred that counts once more */ \
+    X(EPISODE,   "episode",   RACE,  RACE,  false, "pred:x succ:x bytes") \
+    /* a barrier: no stream goes on before all others have come to theirs */ \
+    X(CUT,       "cut",       RACE,  RACE,  false, "") \
+    /* Rerun: an episode ended, and its time */ \
+    X(STAMPED,   "stamped",   RACE,  RACE,  false, "time")
 
 typedef enum LogEventKind {
 #define X(kind, name, log, account, step, fields) LOG_EVENT_##kind,
@@ -68,7 +77,8 @@ typedef enum LogEventKind {
 /* X(log, name): the logs of a stream, which are separate files. */
 #define LOG_SUBSTREAM_LIST(X) \
     X(ORDER, "order") \
-    X(DATA, "data")
+    X(DATA, "data") \
+    X(RACE, "race")
 
 typedef enum LogSubstream {
 #define X(log, name) LOG_##log,

@@ -13,15 +13,16 @@
 
 typedef struct LogFiles LogFiles;
 
-/* Create all files with their headers in @directory, or none. */
-LogFiles *log_files_new(const char *directory, unsigned n_vcpus, GError **error);
+/* Create all files with their headers in @directory, or none.  @race: race logs, too. */
+LogFiles *log_files_new(const char *directory, unsigned n_vcpus, bool race, GError **error);
 bool log_files_append(LogFiles *files, unsigned stream, LogSubstream substream,
                       const void *bytes, size_t n, GError **error);
 /* Return the size of a log's file, holes included; 0 if there is no such log. */
 uint64_t log_files_size(const LogFiles *files, unsigned stream, LogSubstream substream);
 /*
- * Drop all blocks before block @sequence, which starts at @start; *@freed is how many bytes that
- * gives back to the file system.  A process that is killed meanwhile leaves a log that can be read.
+ * Drop all blocks before block @sequence, which starts at @start, if there is such a log.  *@freed
+ * is how many bytes that gives back to the file system.  A process that is killed meanwhile leaves a
+ * log that can be read.
  */
 bool log_files_drop(LogFiles *files, unsigned stream, LogSubstream substream, uint64_t sequence,
                     Position start, const LogDropped *dropped, uint64_t *freed, GError **error);

@@ -24,12 +24,13 @@
 
 /*
  * A log file is a file header and blocks.  Unknown compatible bits are ignored,
- * unknown incompatible ones refused; none are defined so far.
+ * unknown incompatible ones refused.
  */
 #define LOG_FILE_MAGIC              "RepriseL"
 #define LOG_FILE_HEADER_BYTES       32
 #define LOG_FILE_COMPATIBLE         0
-#define LOG_FILE_INCOMPATIBLE       0
+#define LOG_FILE_RACE               1   /* the streams have race logs; set in all files */
+#define LOG_FILE_INCOMPATIBLE       LOG_FILE_RACE
 
 #define LOG_BLOCK_MAGIC             "RBlk"
 #define LOG_BLOCK_HEADER_BYTES      52
@@ -47,6 +48,8 @@
 #define LOG_EVENT_MAX_BYTES         (8 * 1024 * 1024)
 /* No block is larger before compression.  Bounds what readers allocate. */
 #define LOG_BLOCK_MAX               (16 * 1024 * 1024)
+/* Episodes name streams below this. */
+#define LOG_EPISODE_STREAMS         32
 /* The shortest event: a head, and a difference of positions or of steps; a byte each. */
 #define LOG_EVENT_MIN_SIZE          2
 

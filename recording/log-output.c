@@ -121,8 +121,7 @@ static void forget(LogOutput *output, const LogDrop *drop)
         GError *error = NULL;
         uint64_t freed = 0;
 
-        if (log_file_exists(drop->n_streams - 1, i / LOG_SUBSTREAMS, i % LOG_SUBSTREAMS) &&
-            !log_files_drop(output->files, i / LOG_SUBSTREAMS, i % LOG_SUBSTREAMS,
+        if (!log_files_drop(output->files, i / LOG_SUBSTREAMS, i % LOG_SUBSTREAMS,
                             drop->log[i].sequence, drop->log[i].start, &drop->log[i].dropped,
                             &freed, &error)) {
             fail(output, error);
@@ -286,10 +285,10 @@ static void *output_thread(void *opaque)
     return NULL;
 }
 
-LogOutput *log_output_new(const char *directory, unsigned n_vcpus,
+LogOutput *log_output_new(const char *directory, unsigned n_vcpus, bool race,
                           void (*tick)(void *opaque), void *opaque, GError **error)
 {
-    LogFiles *files = log_files_new(directory, n_vcpus, error);
+    LogFiles *files = log_files_new(directory, n_vcpus, race, error);
     LogOutput *output;
     pthread_condattr_t attributes;
 

@@ -39,6 +39,7 @@ struct LogReader {
     unsigned n_vcpus;
     unsigned stream;
     LogSubstream substream;
+    bool race;                  /* the recording has race logs */
 
     uint64_t offset;            /* of the next block in the file */
     uint64_t n_blocks;          /* sequence number of the next block */
@@ -264,6 +265,11 @@ bool log_reader_dropped(const LogReader *reader, Position *reached)
     return reader->dropped;
 }
 
+bool log_reader_has_race(const LogReader *reader)
+{
+    return reader->race;
+}
+
 const char *log_reader_path(const LogReader *reader)
 {
     return reader->file->path;
@@ -400,6 +406,8 @@ LogReader *log_reader_open(const char *directory, unsigned n_vcpus, unsigned str
     reader->n_vcpus = n_vcpus;
     reader->stream = stream;
     reader->substream = substream;
+    reader->race = header.incompatible & LOG_FILE_RACE;
+    reader->coder.stream = stream;
     if (reader->error || !skip_dropped(reader)) {
         g_propagate_error(error, g_error_copy(reader->error));
         return NULL;
@@ -424,17 +432,31 @@ LogReader *log_reader_open_at(const char *directory, unsigned n_vcpus, unsigned 
     return g_steal_pointer(&reader);
 }
 
-unsigned log_directory_n_vcpus(const char *directory, GError **error)
+/* Read the header of the log that every recording has. */
+static bool read_first_header(const char *directory, LogFileHeader *header, GError **error)
 {
     g_autofree char *name = log_file_name(1, 0, LOG_ORDER);
     g_autoptr(LogReader) reader = reader_new(directory, name);
+
+    if (!open_file(reader, header)) {
+        g_propagate_error(error, g_error_copy(reader->error));
+        return false;
+    }
+    return true;
+}
+
+unsigned log_directory_n_vcpus(const char *directory, GError **error)
+{
     LogFileHeader header;
 
-    if (!open_file(reader, &header)) {
-        g_propagate_error(error, g_error_copy(reader->error));
-        return 0;
-    }
-    return header.n_vcpus;
+    return read_first_header(directory, &header, error) ? header.n_vcpus : 0;
+}
+
+bool log_directory_has_race(const char *directory)
+{
+    LogFileHeader header;
+
+    return read_first_header(directory, &header, NULL) && header.incompatible & LOG_FILE_RACE;
 }
 
 LogReader *log_reader_copy(const LogReader *reader, LogEvent *last)

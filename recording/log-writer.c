@@ -10,7 +10,8 @@
  *  - An order block is handed over after all data that was appended before it.
  *    So, however the recording ends, the data log reaches at least as far as the
  *    order log: replay need only look at the order logs to find how far it can
- *    go (docs/log-format.md, "Cut off").
+ *    go (docs/log-format.md, "Cut off").  Likewise a race block is handed over
+ *    after all events of the order log that were appended before it.
  *  - A block can be decoded by itself: differences start anew in each.
  *  - Waits are held back, to be merged (held-waits.h).  No other event of the
  *    order log passes them.  So a log that is cut off ends before them.
@@ -51,6 +52,7 @@ struct LogStream {
 
 struct LogWriter {
     unsigned n_streams;
+    bool race;                  /* streams have race logs */
     LogOutput *output;
     LogStream **streams;
     Position hold_waits;        /* waits at most so far apart are merged */
@@ -66,6 +68,8 @@ static LogStream *stream_new(LogWriter *writer, unsigned index)
     stream->n_streams = writer->n_streams;
     for (int i = 0; i < LOG_SUBSTREAMS; i++) {
         stream->log[i].events = log_buffer_new();
+        stream->log[i].coder.stream = index;
+        event_coder_start_block(&stream->log[i].coder);
         g_queue_init(&stream->log[i].closed);
     }
     pthread_mutex_init(&stream->rest_lock, NULL);
@@ -110,17 +114,24 @@ static void close_if_any(LogStream *stream, LogSubstream substream)
     }
 }
 
-/* Push all closed blocks to the output, data first (see the rules above). */
+/* The logs in the order in which blocks are pushed (see the rules above). */
+static const LogSubstream push_order[] = { LOG_DATA, LOG_ORDER, LOG_RACE };
+
+G_STATIC_ASSERT(G_N_ELEMENTS(push_order) == LOG_SUBSTREAMS);
+
+/* Push all closed blocks to the output. */
 static void hand_over(LogStream *stream, bool wait)
 {
     GQueue blocks = G_QUEUE_INIT;
     LogBlock *block;
 
-    if (!g_queue_is_empty(&stream->log[LOG_ORDER].closed)) {
-        close_if_any(stream, LOG_DATA);
+    for (int i = LOG_SUBSTREAMS - 1; i > 0; i--) {
+        if (!g_queue_is_empty(&stream->log[push_order[i]].closed)) {
+            close_if_any(stream, push_order[i - 1]);
+        }
     }
-    for (int i = LOG_SUBSTREAMS - 1; i >= 0; i--) {
-        while ((block = g_queue_pop_head(&stream->log[i].closed))) {
+    for (int i = 0; i < LOG_SUBSTREAMS; i++) {
+        while ((block = g_queue_pop_head(&stream->log[push_order[i]].closed))) {
             g_queue_push_tail(&blocks, block);
         }
     }
@@ -128,8 +139,6 @@ static void hand_over(LogStream *stream, bool wait)
         log_output_push(stream->writer->output, &blocks, wait);
     }
 }
-
-G_STATIC_ASSERT(LOG_ORDER < LOG_DATA);
 
 static void append_held(LogStream *stream);
 
@@ -140,7 +149,8 @@ static void append(LogStream *stream, const LogEvent *event)
     Log *log = &stream->log[info->substream];
     size_t before = log->events->used;
 
-    g_assert(log_file_exists(stream->n_streams - 1, stream->index, info->substream));
+    g_assert(log_file_exists(stream->n_streams - 1, stream->writer->race, stream->index,
+                             info->substream));
     if (info->substream == LOG_ORDER && stream->held.n > 0) {
         append_held(stream);
         before = log->events->used;
@@ -231,6 +241,34 @@ void log_event_bytes(LogStream *stream, LogEventKind kind, Position position,
     append(stream, &event);
 }
 
+void log_episode(LogStream *stream, Position end, uint32_t pred, uint32_t succ,
+                 const uint8_t *again, size_t n_again)
+{
+    g_assert(!stream->resting);
+    append(stream, &(LogEvent) {
+        .kind = LOG_EVENT_EPISODE, .position = end, .value = { pred, succ },
+        .bytes = again, .n_bytes = n_again,
+    });
+}
+
+/* Close all open blocks that have events. */
+static void close_open_blocks(LogStream *stream)
+{
+    for (int i = 0; i < LOG_SUBSTREAMS; i++) {
+        close_if_any(stream, i);
+    }
+}
+
+static bool has_closed_blocks(LogStream *stream)
+{
+    for (int i = 0; i < LOG_SUBSTREAMS; i++) {
+        if (!g_queue_is_empty(&stream->log[i].closed)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 bool log_stream_boundary(LogStream *stream)
 {
     LogOutput *output = stream->writer->output;
@@ -239,11 +277,9 @@ bool log_stream_boundary(LogStream *stream)
     /* A slow stream must not keep events for long: the process may be killed. */
     if (tick != stream->tick) {
         stream->tick = tick;
-        close_if_any(stream, LOG_DATA);
-        close_if_any(stream, LOG_ORDER);
+        close_open_blocks(stream);
     }
-    if (!g_queue_is_empty(&stream->log[LOG_DATA].closed) ||
-        !g_queue_is_empty(&stream->log[LOG_ORDER].closed)) {
+    if (has_closed_blocks(stream)) {
         hand_over(stream, true);
     }
     return log_output_ok(output);
@@ -278,9 +314,10 @@ static void mark_position(LogStream *stream)
 /* Close and hand over all blocks.  Called at rest, with rest_lock held. */
 static void close_all(LogStream *stream)
 {
-    mark_position(stream);
-    close_if_any(stream, LOG_DATA);
-    close_if_any(stream, LOG_ORDER);
+    if (!stream->writer->race) {
+        mark_position(stream);
+    }
+    close_open_blocks(stream);
     hand_over(stream, false);
 }
 
@@ -306,6 +343,7 @@ LogPlaces *log_writer_places(LogWriter *writer)
     LogPlaces *places = g_malloc0(sizeof(*places) + n * sizeof(places->place[0]));
 
     places->n_streams = writer->n_streams;
+    places->race = writer->race;
     for (unsigned i = 0; i < writer->n_streams; i++) {
         LogStream *stream = writer->streams[i];
 
@@ -361,12 +399,13 @@ void log_places_free(LogPlaces *places)
     }
 }
 
-LogWriter *log_writer_new(const char *directory, unsigned n_vcpus, GError **error)
+static LogWriter *writer_new(const char *directory, unsigned n_vcpus, bool race, GError **error)
 {
     g_autoptr(LogWriter) writer = g_new0(LogWriter, 1);
 
     g_assert(n_vcpus > 0 && n_vcpus <= RECORDER_MAX_VCPUS);
-    writer->output = log_output_new(directory, n_vcpus, empty_resting_streams, writer, error);
+    writer->race = race;
+    writer->output = log_output_new(directory, n_vcpus, race, empty_resting_streams, writer, error);
     if (!writer->output) {
         return NULL;
     }
@@ -380,6 +419,16 @@ LogWriter *log_writer_new(const char *directory, unsigned n_vcpus, GError **erro
         return NULL;
     }
     return g_steal_pointer(&writer);
+}
+
+LogWriter *log_writer_new(const char *directory, unsigned n_vcpus, GError **error)
+{
+    return writer_new(directory, n_vcpus, false, error);
+}
+
+LogWriter *log_writer_new_with_race(const char *directory, unsigned n_vcpus, GError **error)
+{
+    return writer_new(directory, n_vcpus, true, error);
 }
 
 LogStream *log_writer_stream(LogWriter *writer, unsigned stream)
@@ -427,7 +476,7 @@ bool log_writer_finish(LogWriter *writer, GError **error)
         pthread_mutex_lock(&stream->rest_lock);
         log_stream_publish(stream);
         for (int j = 0; j < LOG_SUBSTREAMS; j++) {
-            if (log_file_exists(writer->n_streams - 1, i, j)) {
+            if (log_file_exists(writer->n_streams - 1, writer->race, i, j)) {
                 close_block(stream, j, LOG_BLOCK_LAST);
             }
         }

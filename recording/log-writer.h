@@ -24,6 +24,8 @@ typedef struct LogStream LogStream;
  * vCPU i, stream @n_vcpus is DMA.
  */
 LogWriter *log_writer_new(const char *directory, unsigned n_vcpus, GError **error);
+/* The same with race logs, for an order other than FDR's.  The caller logs no WAIT then. */
+LogWriter *log_writer_new_with_race(const char *directory, unsigned n_vcpus, GError **error);
 LogStream *log_writer_stream(LogWriter *writer, unsigned stream);
 /* Merge waits that are at most @most steps apart; 0, as at first: none.  Before the first event. */
 void log_writer_hold_waits(LogWriter *writer, Position most);
@@ -49,6 +51,14 @@ void log_event_bytes(LogStream *stream, LogEventKind kind, Position position,
                      uint64_t value, const void *bytes, size_t n);
 
 /*
+ * Append an EPISODE that ended at @end, after all events of the order log before @end.  @pred and
+ * @succ are sets of other streams below LOG_EPISODE_STREAMS.  @again: @n_again streams of @pred, in
+ * ascending order, one for each further edge.
+ */
+void log_episode(LogStream *stream, Position end, uint32_t pred, uint32_t succ,
+                 const uint8_t *again, size_t n_again);
+
+/*
  * Hand over the blocks that are due.  Called by the stream's owner at a boundary,
  * where it may block: the call waits while the disk is too slow (back-pressure).
  * Return false once writing has failed.
@@ -65,6 +75,7 @@ bool log_stream_boundary(LogStream *stream);
  * @reached: the log has all events before this position.  If the stream still rests
  * when its events are handed over, and no event tells this position, a MARK is
  * appended, since other streams may wait for it.  0: the position is unknown.
+ * With race logs there are no MARKs: the end of an episode tells its position.
  */
 void log_stream_rest(LogStream *stream, Position reached);
 void log_stream_resume(LogStream *stream);
@@ -80,6 +91,7 @@ typedef struct LogPlace {
 typedef struct LogPlaces {
     struct LogMark *mark;
     unsigned n_streams;
+    bool race;                  /* there are race logs */
     LogPlace place[];           /* stream * LOG_SUBSTREAMS + substream */
 } LogPlaces;
 

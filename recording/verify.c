@@ -91,15 +91,15 @@ CheckpointPosition *verify_first_place(const char *directory, const Manifest *ma
 static bool check_logs(const char *directory, const Manifest *manifest, Verified *verified)
 {
     g_autoptr(CheckpointPosition) first = verify_first_place(directory, manifest);
+    bool race = log_directory_has_race(directory);
     bool order_is_good = true;
-
 
     for (unsigned stream = 0; stream <= manifest->n_vcpus; stream++) {
         for (int substream = 0; substream < LOG_SUBSTREAMS; substream++) {
             GError *error = NULL;
             VerifiedLog log;
 
-            if (!log_file_exists(manifest->n_vcpus, stream, substream)) {
+            if (!log_file_exists(manifest->n_vcpus, race, stream, substream)) {
                 continue;
             }
             if (!verify_log(directory, manifest, first, stream, substream, &log, &error)) {
@@ -135,12 +135,13 @@ bool verify_for_replay(const char *directory, const Manifest *manifest, GError *
 {
     g_autoptr(CheckpointPosition) first = verify_first_place(directory, manifest);
     g_autoptr(Point) reached = NULL;
+    bool race = log_directory_has_race(directory);
 
     for (unsigned i = 0; i < (manifest->n_vcpus + 1) * LOG_SUBSTREAMS; i++) {
         unsigned stream = i / LOG_SUBSTREAMS, substream = i % LOG_SUBSTREAMS;
         VerifiedLog log;
 
-        if (!log_file_exists(manifest->n_vcpus, stream, substream)) {
+        if (!log_file_exists(manifest->n_vcpus, race, stream, substream)) {
             continue;
         }
         if (!verify_log(directory, manifest, first, stream, substream, &log, error)) {
@@ -175,7 +176,7 @@ static bool check_place(const char *directory, const char *name, bool is_first,
             g_autoptr(LogReader) reader = NULL;
             LogEvent event;
 
-            if (!log_file_exists(manifest->n_vcpus, i, j)) {
+            if (!log_file_exists(manifest->n_vcpus, place->logs->race, i, j)) {
                 continue;
             }
             reader = log_reader_open_at(directory, manifest->n_vcpus, i, j,

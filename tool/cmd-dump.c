@@ -60,19 +60,26 @@ static bool advance(Input *input, GError **error)
     return input->result != LOG_READER_BAD;
 }
 
-/* Return the log whose event comes next; at the same position, order comes before data. */
+/*
+ * Return the log whose event comes next.  At the same position, order comes before data, and both
+ * come after the end of the episode before.
+ */
 static LogSubstream choose(const Input *inputs)
 {
-    const Input *order = &inputs[LOG_ORDER];
-    const Input *data = &inputs[LOG_DATA];
+    static const LogSubstream turns[] = { LOG_RACE, LOG_ORDER, LOG_DATA };
+    LogSubstream next = LOG_ORDER;
+    bool found = false;
 
-    if (!data->reader || data->result != LOG_READER_EVENT) {
-        return LOG_ORDER;
+    for (unsigned i = 0; i < G_N_ELEMENTS(turns); i++) {
+        const Input *input = &inputs[turns[i]];
+
+        if (input->reader && input->result == LOG_READER_EVENT &&
+            (!found || input->event.position < inputs[next].event.position)) {
+            next = turns[i];
+            found = true;
+        }
     }
-    if (order->result != LOG_READER_EVENT) {
-        return LOG_DATA;
-    }
-    return order->event.position <= data->event.position ? LOG_ORDER : LOG_DATA;
+    return next;
 }
 
 /* --- an event ---------------------------------------------------------------- */
@@ -217,10 +224,11 @@ static bool merge(Dump *dump, unsigned stream, Input *inputs, GError **error)
 static bool dump_stream(Dump *dump, unsigned stream, GError **error)
 {
     Input inputs[LOG_SUBSTREAMS] = { 0 };
+    bool race = log_directory_has_race(dump->directory);
     bool ok = true;
 
     for (int i = 0; i < LOG_SUBSTREAMS && ok; i++) {
-        if (log_file_exists(dump->n_vcpus, stream, i)) {
+        if (log_file_exists(dump->n_vcpus, race, stream, i)) {
             inputs[i].reader = log_reader_open(dump->directory, dump->n_vcpus, stream, i, error);
             ok = inputs[i].reader && advance(&inputs[i], error);
         }

@@ -98,13 +98,14 @@ static void add_log(Info *info, const LogTotals *totals)
 static bool read_logs(Info *info, GError **error)
 {
     unsigned n_vcpus = info->manifest->n_vcpus;
+    bool race = log_directory_has_race(info->directory);
 
     info->logged = point_new(n_vcpus);
     for (unsigned stream = 0; stream <= n_vcpus; stream++) {
         for (int log = 0; log < LOG_SUBSTREAMS; log++) {
             LogTotals totals = { 0 };
 
-            if (!log_file_exists(n_vcpus, stream, log)) {
+            if (!log_file_exists(n_vcpus, race, stream, log)) {
                 continue;
             }
             if (!log_totals_read(info->directory, n_vcpus, stream, log, &totals, error)) {
@@ -181,6 +182,7 @@ static char *beginning(const char *directory)
 {
     g_autoptr(Manifest) manifest = manifest_load(directory, NULL);
     GString *words = g_string_new(NULL);
+    bool race = log_directory_has_race(directory);
 
     if (manifest && manifest->checkpoints->len > 0) {
         g_string_append(words, manifest->checkpoints->pdata[0]);
@@ -188,7 +190,7 @@ static char *beginning(const char *directory)
     for (unsigned i = 0; manifest && i < (manifest->n_vcpus + 1) * LOG_SUBSTREAMS; i++) {
         unsigned stream = i / LOG_SUBSTREAMS, log = i % LOG_SUBSTREAMS;
         g_autoptr(LogReader) reader =
-            log_file_exists(manifest->n_vcpus, stream, log) ?
+            log_file_exists(manifest->n_vcpus, race, stream, log) ?
             log_reader_open(directory, manifest->n_vcpus, stream, log, NULL) : NULL;
         Position reached = 0;
 

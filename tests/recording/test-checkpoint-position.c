@@ -11,6 +11,7 @@
 #include "base/crc32c.h"
 #include "recording/log-reader.h"
 #include "recording/checkpoint-position.h"
+#include "recording/log-block.h"
 
 #define VCPUS 2
 
@@ -180,7 +181,7 @@ static void test_dropped_damage(void)
 
 /* --- the file ---------------------------------------------------------------------- */
 
-static CheckpointPosition *random_place(unsigned n_vcpus)
+static CheckpointPosition *random_place(unsigned n_vcpus, bool race)
 {
     CheckpointPosition *place = checkpoint_position_new(n_vcpus);
     unsigned n = (n_vcpus + 1) * LOG_SUBSTREAMS;
@@ -188,8 +189,11 @@ static CheckpointPosition *random_place(unsigned n_vcpus)
     place->logs = g_malloc0(sizeof(*place->logs) + n * sizeof(place->logs->place[0]));
     place->logs->n_streams = n_vcpus + 1;
     place->dma_steps = g_test_rand_int();
-    for (unsigned i = 0; i < n - 1; i++) {          /* DMA has no data log */
-        place->logs->place[i] = (LogPlace) { g_test_rand_int(), g_test_rand_int(), i };
+    place->logs->race = race;
+    for (unsigned i = 0; i < n; i++) {
+        if (log_file_exists(n_vcpus, race, i / LOG_SUBSTREAMS, i % LOG_SUBSTREAMS)) {
+            place->logs->place[i] = (LogPlace) { g_test_rand_int(), g_test_rand_int(), i };
+        }
     }
     for (unsigned i = 0; i < n_vcpus; i++) {
         place->point->at[i] = g_test_rand_int();
@@ -210,17 +214,18 @@ static void save(const CheckpointPosition *place)
     g_assert_no_error(error);
 }
 
-static void test_round_trip(void)
+static void round_trip(bool race)
 {
     for (unsigned n = 1; n <= 4; n++) {
         g_autoptr(GError) error = NULL;
-        g_autoptr(CheckpointPosition) place = random_place(n);
+        g_autoptr(CheckpointPosition) place = random_place(n, race);
         g_autoptr(CheckpointPosition) loaded = NULL;
 
         save(place);
         loaded = checkpoint_position_load(path, n, &error);
         g_assert_no_error(error);
         g_assert_cmpuint(loaded->dma_steps, ==, place->dma_steps);
+        g_assert_cmpint(loaded->logs->race, ==, race);
         g_assert_cmpmem(loaded->point->at, n * sizeof(Position), place->point->at,
                         n * sizeof(Position));
         g_assert_cmpmem(loaded->stores, n * sizeof(uint64_t), place->stores, n * sizeof(uint64_t));
@@ -229,6 +234,12 @@ static void test_round_trip(void)
         g_assert_cmpmem(loaded->logs->place, (n + 1) * LOG_SUBSTREAMS * sizeof(LogPlace),
                         place->logs->place, (n + 1) * LOG_SUBSTREAMS * sizeof(LogPlace));
     }
+}
+
+static void test_round_trip(void)
+{
+    round_trip(false);
+    round_trip(true);
 }
 
 static void refuse(const char *text, size_t length, unsigned n_vcpus)
@@ -244,7 +255,7 @@ static void refuse(const char *text, size_t length, unsigned n_vcpus)
 
 static void test_damage(void)
 {
-    g_autoptr(CheckpointPosition) place = random_place(2);
+    g_autoptr(CheckpointPosition) place = random_place(2, false);
     g_autofree char *text = NULL;
     size_t length;
 
@@ -277,7 +288,7 @@ static void test_hostile(void)
         { "stores ", "stores g" },
         { "registers ", "registers 1 " },
     };
-    g_autoptr(CheckpointPosition) place = random_place(2);
+    g_autoptr(CheckpointPosition) place = random_place(2, false);
     g_autofree char *text = NULL;
 
     save(place);

@@ -79,7 +79,7 @@ static LogTotals read_log(const char *directory, unsigned stream, LogSubstream s
 
 static bool exists(unsigned stream, LogSubstream substream)
 {
-    return stream < N_VCPUS || substream == LOG_ORDER;
+    return substream == LOG_ORDER || (substream == LOG_DATA && stream < N_VCPUS);
 }
 
 static void test_threads(void)

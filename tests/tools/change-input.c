@@ -41,7 +41,7 @@ int main(int argc, char **argv)
             g_autoptr(LogReader) reader = NULL;
             LogEvent event;
 
-            if (!log_file_exists(n_vcpus, i, log)) {
+            if (!log_file_exists(n_vcpus, false, i, log)) {
                 continue;
             }
             reader = log_reader_open(argv[1], n_vcpus, i, log, &error);
