@@ -1,0 +1,494 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * See order-reader.h.  An episode is logged with its end, but its WAITs come at its begin, and name
+ * the ends of other streams' episodes.  So each race log is read twice: by its own stream, and by a
+ * reader that runs ahead as far as another stream needs.  What that one read is kept until all
+ * other streams have got past it; at most, that is what lies between two cuts.
+ *
+ * In a race log that is sound, what is sent and what is awaited are equal at each cut.  So each
+ * other stream goes through the list of what was read ahead from front to end, and only once.
+ */
+#include "recording/order-reader.h"
+
+/* An event of a race log that was read ahead. */
+typedef struct Ahead {
+    LogEventKind kind;
+    Position end;
+    uint64_t value;             /* of an EPISODE: SUCC; of a STAMPED: its time */
+} Ahead;
+
+/* What is read ahead of the race log of a stream.  Under the lock. */
+typedef struct Wakes {
+    LogReader *log;
+    GArray *list;               /* of Ahead */
+    uint64_t trimmed;           /* how many events in front of @list were removed */
+    uint64_t *next;             /* the event that each other stream considers next */
+    bool ended, cut_off;
+} Wakes;
+
+/* Drop events from the front of a list when so many are not needed any more. */
+#define TRIM 1024
+
+typedef struct Stream {
+    LogReader *order;
+    LogReader *race;            /* NULL: the order is FDR's */
+    LogEvent event;             /* the next of the order log, if @has_event */
+    bool has_event;
+    bool order_ended, race_ended;
+    Position begin, end;        /* of the present episode */
+    LogEventKind kind;          /* of the episodes; LOG_EVENT_CUT: not known yet */
+    uint64_t next_time;         /* the least time of the next STAMPED */
+    GArray *waits;              /* of LogEvent, at @begin */
+    unsigned n_waits;           /* how many of them were returned */
+    bool ended, cut_off;
+    GError *error;              /* then all further reads fail */
+} Stream;
+
+struct OrderReader {
+    unsigned n_streams;
+    Stream *stream;
+    GMutex lock;
+    Wakes *wakes;
+};
+
+/* --- reading ahead ----------------------------------------------------------------------- */
+
+/* Remove what all other streams have got past. */
+static void trim(OrderReader *reader, unsigned source)
+{
+    Wakes *wakes = &reader->wakes[source];
+    uint64_t least = wakes->trimmed + wakes->list->len;
+
+    for (unsigned i = 0; i < reader->n_streams; i++) {
+        least = i == source ? least : MIN(least, wakes->next[i]);
+    }
+    if (least - wakes->trimmed >= TRIM) {
+        g_array_remove_range(wakes->list, 0, least - wakes->trimmed);
+        wakes->trimmed = least;
+    }
+}
+
+/*
+ * Set *@ahead to the event of @source that @stream considers next; to NULL, if the log ends before
+ * it.  Return false and @error if the log is bad.  Called with the lock held.
+ */
+static bool consider(OrderReader *reader, unsigned stream, unsigned source, const Ahead **ahead,
+                     GError **error)
+{
+    Wakes *wakes = &reader->wakes[source];
+
+    *ahead = NULL;
+    if (wakes->next[stream] == wakes->trimmed + wakes->list->len && !wakes->ended) {
+        LogEvent event;
+        LogReaderResult result = log_reader_next(wakes->log, &event, error);
+        Ahead next;
+
+        if (result == LOG_READER_BAD) {
+            return false;
+        }
+        if (result == LOG_READER_END) {
+            wakes->ended = true;
+            wakes->cut_off = log_reader_cut_off(wakes->log);
+        } else {
+            trim(reader, source);
+            next = (Ahead) {
+                event.kind, event.position,
+                event.value[event.kind == LOG_EVENT_EPISODE ? 1 : 0],
+            };
+            g_array_append_val(wakes->list, next);
+        }
+    }
+    if (wakes->next[stream] < wakes->trimmed + wakes->list->len) {
+        *ahead = &g_array_index(wakes->list, Ahead, wakes->next[stream] - wakes->trimmed);
+    }
+    return true;
+}
+
+/* --- waits --------------------------------------------------------------------------------- */
+
+static bool G_GNUC_PRINTF(3, 4) bad(Stream *stream, GError **error, const char *format, ...)
+{
+    g_autofree char *what = NULL;
+    va_list arguments;
+
+    va_start(arguments, format);
+    what = g_strdup_vprintf(format, arguments);
+    va_end(arguments);
+    g_set_error(error, LOG_READER_ERROR, LOG_READER_ERROR_DAMAGED,
+                "%s: what follows on position %" G_GUINT64_FORMAT ": %s",
+                log_reader_path(stream->race), stream->begin, what);
+    return false;
+}
+
+static void add_wait(Stream *stream, unsigned source, Position steps)
+{
+    LogEvent wait = {
+        .kind = LOG_EVENT_WAIT, .position = stream->begin, .value = { source, steps },
+    };
+
+    g_array_append_val(stream->waits, wait);
+}
+
+/* Return true if an episode has an edge to @stream. */
+static bool leads_to(const Ahead *ahead, unsigned stream)
+{
+    return ahead->kind == LOG_EVENT_EPISODE && stream < LOG_EPISODE_STREAMS &&
+           (ahead->value >> stream & 1);
+}
+
+/*
+ * Find the next episode of @source that leads to @stream, and set *@end to where it ends.  Called
+ * with the lock held.
+ */
+static bool take_wake(OrderReader *reader, unsigned stream, unsigned source, Position *end,
+                      GError **error)
+{
+    const Ahead *ahead;
+
+    for (;;) {
+        if (!consider(reader, stream, source, &ahead, error)) {
+            return false;
+        }
+        if (!ahead) {
+            *end = UINT64_MAX;
+            return true;
+        }
+        if (ahead->kind != LOG_EVENT_EPISODE) {
+            return bad(&reader->stream[stream], error, "stream %u has no episode before it",
+                       source);
+        }
+        reader->wakes[source].next[stream]++;
+        if (leads_to(ahead, stream)) {
+            *end = ahead->end;
+            return true;
+        }
+    }
+}
+
+/* Wait for the episodes that have an edge to @event.  Called with the lock held. */
+static bool wait_for_edges(OrderReader *reader, unsigned index, const LogEvent *event,
+                           GError **error)
+{
+    unsigned mentions[LOG_EPISODE_STREAMS] = { 0 };
+
+    for (size_t k = 0; k < event->n_bytes; k++) {
+        mentions[event->bytes[k]]++;
+    }
+    for (unsigned i = 0; i < LOG_EPISODE_STREAMS; i++) {
+        Position end = 0;
+
+        mentions[i] += event->value[0] >> i & 1;
+        /* The ends of a stream's episodes grow, so the last one is enough. */
+        for (unsigned k = 0; k < mentions[i]; k++) {
+            if (!take_wake(reader, index, i, &end, error)) {
+                return false;
+            }
+        }
+        if (mentions[i] > 0) {
+            add_wait(&reader->stream[index], i, end);
+        }
+    }
+    return true;
+}
+
+/* Wait for all episodes that have a smaller time than @event.  Called with the lock held. */
+static bool wait_for_earlier(OrderReader *reader, unsigned index, const LogEvent *event,
+                             GError **error)
+{
+    for (unsigned i = 0; i < reader->n_streams; i++) {
+        Wakes *wakes = &reader->wakes[i];
+        const Ahead *ahead = NULL;
+        Position end = 0;
+        bool found = false;
+
+        while (i != index) {
+            if (!consider(reader, index, i, &ahead, error)) {
+                return false;
+            }
+            if (!ahead || ahead->kind != LOG_EVENT_STAMPED || ahead->value >= event->value[0]) {
+                break;
+            }
+            end = ahead->end;
+            found = true;
+            wakes->next[index]++;
+        }
+        if (ahead && ahead->kind == LOG_EVENT_EPISODE) {
+            return bad(&reader->stream[index], error, "stream %u has episodes of another order",
+                       i);
+        }
+        if (i != index && !ahead && wakes->cut_off) {
+            add_wait(&reader->stream[index], i, UINT64_MAX);    /* there may have been more */
+        } else if (found) {
+            add_wait(&reader->stream[index], i, end);
+        }
+    }
+    return true;
+}
+
+/* Wait for the cuts of all other streams.  Called with the lock held. */
+static bool wait_for_cuts(OrderReader *reader, unsigned index, GError **error)
+{
+    for (unsigned i = 0; i < reader->n_streams; i++) {
+        const Ahead *ahead = NULL;
+
+        while (i != index) {
+            if (!consider(reader, index, i, &ahead, error)) {
+                return false;
+            }
+            if (ahead) {
+                reader->wakes[i].next[index]++;
+            }
+            if (!ahead || ahead->kind == LOG_EVENT_CUT) {
+                break;
+            }
+            if (leads_to(ahead, index)) {
+                return bad(&reader->stream[index], error,
+                           "stream %u has an edge across this cut", i);
+            }
+        }
+        if (i != index) {
+            add_wait(&reader->stream[index], i, ahead ? ahead->end : UINT64_MAX);
+        }
+    }
+    return true;
+}
+
+/* --- a stream -------------------------------------------------------------------------------- */
+
+/* Check the rules for what follows on what in a race log.  Return false and @error. */
+static bool check_race(Stream *stream, const LogEvent *event, GError **error)
+{
+    if (event->kind == LOG_EVENT_CUT) {
+        return event->position == stream->end ||
+               bad(stream, error, "steps before a cut that no episode has");
+    }
+    if (stream->kind != LOG_EVENT_CUT && event->kind != stream->kind) {
+        return bad(stream, error, "episodes of two orders");
+    }
+    stream->kind = event->kind;
+    if (event->kind == LOG_EVENT_STAMPED) {
+        if (event->value[0] < stream->next_time) {
+            return bad(stream, error, "its time is not later than that of the one before");
+        }
+        stream->next_time = event->value[0] + 1;
+    }
+    return true;
+}
+
+/* Go on to the next event of the race log, at the end of the present episode. */
+static bool next_episode(OrderReader *reader, unsigned index, GError **error)
+{
+    Stream *stream = &reader->stream[index];
+    LogEvent event;
+    LogReaderResult result = log_reader_next(stream->race, &event, error);
+    bool ok;
+
+    if (result == LOG_READER_END) {
+        stream->race_ended = true;
+        return true;
+    }
+    stream->begin = stream->end;
+    if (result == LOG_READER_BAD || !check_race(stream, &event, error)) {
+        return false;
+    }
+    stream->n_waits = 0;
+    g_array_set_size(stream->waits, 0);
+    g_mutex_lock(&reader->lock);
+    ok = event.kind == LOG_EVENT_EPISODE ? wait_for_edges(reader, index, &event, error) :
+         event.kind == LOG_EVENT_STAMPED ? wait_for_earlier(reader, index, &event, error) :
+         wait_for_cuts(reader, index, error);
+    g_mutex_unlock(&reader->lock);
+    stream->end = event.position;
+    return ok;
+}
+
+/* Read the next event of the order log, unless there is one already. */
+static bool fill_event(Stream *stream, GError **error)
+{
+    LogReaderResult result;
+
+    if (stream->has_event || stream->order_ended) {
+        return true;
+    }
+    result = log_reader_next(stream->order, &stream->event, error);
+    stream->has_event = result == LOG_READER_EVENT;
+    stream->order_ended = result == LOG_READER_END;
+    if (stream->has_event && stream->event.kind == LOG_EVENT_WAIT) {
+        g_set_error(error, LOG_READER_ERROR, LOG_READER_ERROR_DAMAGED,
+                    "%s: a wait, though the order is in the race logs",
+                    log_reader_path(stream->order));
+        return false;
+    }
+    return result != LOG_READER_BAD;
+}
+
+/* Both logs are read, up to the end of the last episode. */
+static LogReaderResult end(Stream *stream, LogEvent *event, GError **error)
+{
+    bool cut_off = log_reader_cut_off(stream->race);
+
+    if (!cut_off && stream->has_event) {
+        if (stream->event.position > stream->end) {
+            bad(stream, error, "the order log goes on after the last episode");
+            return LOG_READER_BAD;
+        }
+        stream->has_event = false;
+        *event = stream->event;
+        return LOG_READER_EVENT;
+    }
+    stream->ended = true;
+    stream->cut_off = cut_off || log_reader_cut_off(stream->order);
+    if (cut_off) {
+        *event = (LogEvent) { .kind = LOG_EVENT_MARK, .position = stream->end };
+        return LOG_READER_EVENT;
+    }
+    return LOG_READER_END;
+}
+
+/* Merge the order log and the race log. */
+static LogReaderResult merge(OrderReader *reader, unsigned index, LogEvent *event, GError **error)
+{
+    Stream *stream = &reader->stream[index];
+
+    for (;;) {
+        if (stream->n_waits < stream->waits->len) {
+            *event = g_array_index(stream->waits, LogEvent, stream->n_waits++);
+            return LOG_READER_EVENT;
+        }
+        if (!fill_event(stream, error)) {
+            return LOG_READER_BAD;
+        }
+        if (stream->has_event && stream->event.position < stream->end) {
+            stream->has_event = false;
+            *event = stream->event;
+            return LOG_READER_EVENT;
+        }
+        if (stream->race_ended) {
+            return end(stream, event, error);
+        }
+        if (!next_episode(reader, index, error)) {
+            return LOG_READER_BAD;
+        }
+    }
+}
+
+LogReaderResult order_reader_next(OrderReader *reader, unsigned stream_index, LogEvent *event,
+                                  GError **error)
+{
+    Stream *stream = &reader->stream[stream_index];
+    LogReaderResult result = LOG_READER_BAD;
+
+    if (!stream->race) {
+        return log_reader_next(stream->order, event, error);
+    }
+    if (!stream->error) {
+        result = stream->ended ? LOG_READER_END :
+                 merge(reader, stream_index, event, &stream->error);
+    }
+    if (result == LOG_READER_BAD) {
+        g_propagate_error(error, g_error_copy(stream->error));
+    }
+    return result;
+}
+
+bool order_reader_cut_off(const OrderReader *reader, unsigned stream)
+{
+    const Stream *s = &reader->stream[stream];
+
+    return s->race ? s->cut_off : log_reader_cut_off(s->order);
+}
+
+const LogReader *order_reader_log(const OrderReader *reader, unsigned stream)
+{
+    return reader->stream[stream].order;
+}
+
+/* --- opening and closing --------------------------------------------------------------------- */
+
+static LogReader *open_log(const OrderReader *reader, const char *directory, unsigned stream,
+                           LogSubstream substream, LogPlaces *places, GError **error)
+{
+    unsigned n_vcpus = reader->n_streams - 1;
+
+    return places ? log_reader_open_at(directory, n_vcpus, stream, substream,
+                                       log_place_of(places, stream, substream), error)
+                  : log_reader_open(directory, n_vcpus, stream, substream, error);
+}
+
+static bool open_stream(OrderReader *reader, const char *directory, unsigned index,
+                        LogPlaces *places, GError **error)
+{
+    Stream *stream = &reader->stream[index];
+    Wakes *wakes = &reader->wakes[index];
+
+    stream->order = open_log(reader, directory, index, LOG_ORDER, places, error);
+    if (!stream->order) {
+        return false;
+    }
+    if (!log_reader_has_race(stream->order)) {
+        return true;
+    }
+    stream->race = open_log(reader, directory, index, LOG_RACE, places, error);
+    wakes->log = stream->race ? open_log(reader, directory, index, LOG_RACE, places, error) : NULL;
+    if (!wakes->log) {
+        return false;
+    }
+    /* Logs whose first part was dropped begin at a cut, as all places are. */
+    log_reader_dropped(stream->race, &stream->end);
+    if (places) {
+        stream->end = log_place_of(places, index, LOG_RACE)->start;
+    }
+    stream->begin = stream->end;
+    stream->kind = LOG_EVENT_CUT;
+    stream->waits = g_array_new(false, false, sizeof(LogEvent));
+    wakes->list = g_array_new(false, false, sizeof(Ahead));
+    wakes->next = g_new0(uint64_t, reader->n_streams);
+    return true;
+}
+
+OrderReader *order_reader_open(const char *directory, unsigned n_vcpus, LogPlaces *places,
+                               GError **error)
+{
+    g_autoptr(OrderReader) reader = g_new0(OrderReader, 1);
+
+    reader->n_streams = n_vcpus + 1;
+    reader->stream = g_new0(Stream, reader->n_streams);
+    reader->wakes = g_new0(Wakes, reader->n_streams);
+    g_mutex_init(&reader->lock);
+    for (unsigned i = 0; i < reader->n_streams; i++) {
+        if (!open_stream(reader, directory, i, places, error)) {
+            return NULL;
+        }
+        if (log_reader_has_race(reader->stream[i].order) !=
+            log_reader_has_race(reader->stream[0].order)) {
+            g_set_error(error, LOG_READER_ERROR, LOG_READER_ERROR_DAMAGED,
+                        "%s: it belongs to a recording of another order",
+                        log_reader_path(reader->stream[i].order));
+            return NULL;
+        }
+    }
+    return g_steal_pointer(&reader);
+}
+
+void order_reader_free(OrderReader *reader)
+{
+    if (!reader) {
+        return;
+    }
+    for (unsigned i = 0; i < reader->n_streams; i++) {
+        Stream *stream = &reader->stream[i];
+        Wakes *wakes = &reader->wakes[i];
+
+        log_reader_free(stream->order);
+        log_reader_free(stream->race);
+        log_reader_free(wakes->log);
+        g_clear_pointer(&stream->waits, g_array_unref);
+        g_clear_pointer(&wakes->list, g_array_unref);
+        g_free(wakes->next);
+        g_clear_error(&stream->error);
+    }
+    g_mutex_clear(&reader->lock);
+    g_free(reader->stream);
+    g_free(reader->wakes);
+    g_free(reader);
+}

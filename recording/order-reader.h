@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Reads the order of steps of a recording, whatever recorded it, as FDR logs it: as the events of
+ * the order logs with WAITs.  A recording of FDR is read as it is.  For Karma and Rerun the WAITs
+ * are made of the race logs (docs/log-format.md, "Race logs"):
+ *
+ *  - Where an episode begins, before all other events there, it waits for the ends of the episodes
+ *    that come before it.  For Karma these are those with an edge to it.  For Rerun it is the last
+ *    episode of each other stream that has a smaller time, since the last cut.
+ *  - A cut becomes a WAIT on each other stream, for the position of its cut.
+ *  - If what is waited for is not there, since a log was cut off, the WAIT is for UINT64_MAX steps.
+ *  - The race log that was cut off also cuts off the events: the last one is a MARK at the end of
+ *    the last episode.  The order log has all events before that (log-writer.c).
+ *
+ * WAITs that those of the same stream before them imply may be left out.
+ *
+ * Each stream is read by one thread at a time, different streams by any threads.
+ */
+#ifndef RECORDING_ORDER_READER_H
+#define RECORDING_ORDER_READER_H
+
+#include <glib.h>
+#include <stdbool.h>
+
+#include "recording/log-reader.h"
+
+typedef struct OrderReader OrderReader;
+
+/*
+ * Open the logs of all streams; from @places on, where a checkpoint is, unless that is NULL.
+ * Return NULL and @error on failure.
+ */
+OrderReader *order_reader_open(const char *directory, unsigned n_vcpus, LogPlaces *places,
+                               GError **error);
+void order_reader_free(OrderReader *reader);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(OrderReader, order_reader_free)
+
+/* Read the next event of @stream, as log_reader_next() does. */
+LogReaderResult order_reader_next(OrderReader *reader, unsigned stream, LogEvent *event,
+                                  GError **error);
+/* After LOG_READER_END, return true if the stream was cut off, as log_reader_cut_off() does. */
+bool order_reader_cut_off(const OrderReader *reader, unsigned stream);
+/* Return the order log of @stream, which belongs to @reader: its path, and what was dropped. */
+const LogReader *order_reader_log(const OrderReader *reader, unsigned stream);
+
+#endif
