@@ -13,7 +13,7 @@
  */
 #include "recording/cut.h"
 
-#include "recording/log-reader.h"
+#include "recording/order-reader.h"
 
 typedef struct Arc {
     Position position;
@@ -111,30 +111,27 @@ void arcs_find_cut(const Arcs *arcs, const Position *reached, const bool *whole,
     }
 }
 
-static bool read_stream(Arcs *arcs, const char *directory, unsigned n_vcpus, unsigned stream,
-                        Position *reached, bool *whole, GError **error)
+static bool read_stream(Arcs *arcs, OrderReader *reader, unsigned stream, Position *reached,
+                        bool *whole, GError **error)
 {
-    g_autoptr(LogReader) reader = log_reader_open(directory, n_vcpus, stream, LOG_ORDER, error);
+    const LogReader *log = order_reader_log(reader, stream);
     LogReaderResult result;
     LogEvent event;
 
-    if (!reader) {
-        return false;
-    }
-    if (log_reader_being_written(reader)) {
+    if (log_reader_being_written(log)) {
         g_set_error(error, G_FILE_ERROR, G_FILE_ERROR_AGAIN,
                     "%s is being written: wait until its recorder has ended",
-                    log_reader_path(reader));
+                    log_reader_path(log));
         return false;
     }
-    log_reader_dropped(reader, reached);
-    while ((result = log_reader_next(reader, &event, error)) == LOG_READER_EVENT) {
+    log_reader_dropped(log, reached);
+    while ((result = order_reader_next(reader, stream, &event, error)) == LOG_READER_EVENT) {
         *reached = event.position + log_event_is_step(event.kind);
         if (event.kind == LOG_EVENT_WAIT) {
             arcs_add(arcs, stream, event.position, event.value[0], event.value[1]);
         }
     }
-    *whole = !log_reader_cut_off(reader);
+    *whole = !order_reader_cut_off(reader, stream);
     return result == LOG_READER_END;
 }
 
@@ -154,10 +151,11 @@ Position *cut_find(const char *directory, unsigned n_vcpus, const Point *limit, 
     g_autoptr(Arcs) arcs = arcs_new(n_streams);
     g_autofree Position *reached = g_new0(Position, n_streams);
     g_autofree bool *whole = g_new0(bool, n_streams);
+    g_autoptr(OrderReader) reader = order_reader_open(directory, n_vcpus, NULL, error);
     Position *cut;
 
     for (unsigned i = 0; i < n_streams; i++) {
-        if (!read_stream(arcs, directory, n_vcpus, i, &reached[i], &whole[i], error)) {
+        if (!reader || !read_stream(arcs, reader, i, &reached[i], &whole[i], error)) {
             return NULL;
         }
     }

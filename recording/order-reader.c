@@ -470,6 +470,59 @@ OrderReader *order_reader_open(const char *directory, unsigned n_vcpus, LogPlace
     return g_steal_pointer(&reader);
 }
 
+static void copy_stream(const Stream *stream, Stream *copy)
+{
+    LogEvent none = { 0 };
+
+    *copy = *stream;
+    copy->order = log_reader_copy(stream->order, stream->has_event ? &copy->event : &none);
+    if (stream->race) {
+        copy->race = log_reader_copy(stream->race, &none);
+        copy->waits = g_array_copy(stream->waits);
+    }
+    copy->error = stream->error ? g_error_copy(stream->error) : NULL;
+}
+
+OrderReader *order_reader_copy(const OrderReader *reader)
+{
+    OrderReader *copy = g_new0(OrderReader, 1);
+
+    copy->n_streams = reader->n_streams;
+    copy->stream = g_new0(Stream, reader->n_streams);
+    copy->wakes = g_memdup2(reader->wakes, reader->n_streams * sizeof(Wakes));
+    g_mutex_init(&copy->lock);
+    for (unsigned i = 0; i < reader->n_streams; i++) {
+        Wakes *wakes = &copy->wakes[i];
+        LogEvent none = { 0 };
+
+        copy_stream(&reader->stream[i], &copy->stream[i]);
+        if (wakes->log) {
+            wakes->log = log_reader_copy(wakes->log, &none);
+            wakes->list = g_array_copy(wakes->list);
+            wakes->next = g_memdup2(wakes->next, reader->n_streams * sizeof(uint64_t));
+        }
+    }
+    return copy;
+}
+
+size_t order_reader_size(const OrderReader *reader)
+{
+    size_t size = sizeof(*reader) + reader->n_streams * (sizeof(Stream) + sizeof(Wakes));
+
+    for (unsigned i = 0; i < reader->n_streams; i++) {
+        const Stream *stream = &reader->stream[i];
+        const Wakes *wakes = &reader->wakes[i];
+
+        size += log_reader_size(stream->order);
+        if (stream->race) {
+            size += log_reader_size(stream->race) + log_reader_size(wakes->log) +
+                    stream->waits->len * sizeof(LogEvent) + wakes->list->len * sizeof(Ahead) +
+                    reader->n_streams * sizeof(uint64_t);
+        }
+    }
+    return size;
+}
+
 void order_reader_free(OrderReader *reader)
 {
     if (!reader) {

@@ -35,6 +35,14 @@ OrderReader *order_reader_open(const char *directory, unsigned n_vcpus, LogPlace
 void order_reader_free(OrderReader *reader);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(OrderReader, order_reader_free)
 
+/*
+ * Return a copy of @reader, at the same places.  No thread reads meanwhile.  The bytes of an event
+ * that was returned stay with @reader.
+ */
+OrderReader *order_reader_copy(const OrderReader *reader);
+/* Return the memory that @reader takes, in bytes.  No thread reads meanwhile. */
+size_t order_reader_size(const OrderReader *reader);
+
 /* Read the next event of @stream, as log_reader_next() does. */
 LogReaderResult order_reader_next(OrderReader *reader, unsigned stream, LogEvent *event,
                                   GError **error);

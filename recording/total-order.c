@@ -7,14 +7,13 @@
 #include "recording/total-order.h"
 
 #include "recording/cut.h"
-#include "recording/log-reader.h"
 #include "recording/checkpoint-position.h"
+#include "recording/order-reader.h"
 
 /* How many steps the busiest vCPU makes in one turn. */
 #define PACE 20000
 
 typedef struct Stream {
-    LogReader *log;
     LogEvent wait;              /* the next WAIT, if has_wait */
     bool has_wait;
     bool log_ended;
@@ -30,6 +29,7 @@ typedef struct Goal {
 
 struct TotalOrder {
     char *directory;
+    OrderReader *reader;
     const Manifest *manifest;
     unsigned n_streams;         /* the last is DMA */
     unsigned checkpoint;        /* where this interval began */
@@ -48,10 +48,10 @@ G_DEFINE_QUARK(total-order-error-quark, total_order_error)
 /* --- the logs -------------------------------------------------------------------- */
 
 /* Read on to the next WAIT of @stream, or to the end of its log. */
-static bool read_on(Stream *stream, GError **error)
+static bool read_on(TotalOrder *order, Stream *stream, GError **error)
 {
     while (!stream->has_wait && !stream->log_ended) {
-        switch (log_reader_next(stream->log, &stream->wait, error)) {
+        switch (order_reader_next(order->reader, stream - order->stream, &stream->wait, error)) {
         case LOG_READER_EVENT:
             stream->known = MAX(stream->known, stream->wait.position +
                                                log_event_is_step(stream->wait.kind));
@@ -65,6 +65,11 @@ static bool read_on(Stream *stream, GError **error)
         }
     }
     return true;
+}
+
+static const char *path_of(const TotalOrder *order, const Stream *stream)
+{
+    return log_reader_path(order_reader_log(order->reader, stream - order->stream));
 }
 
 /* Return how far @stream can go without waiting.  Only the log of DMA tells of every step. */
@@ -160,7 +165,7 @@ static bool choose(TotalOrder *order, GError **error)
         set_goal(order, first - order->stream, MIN(first->reached + turn, first->limit));
         return true;
     }
-    if (!read_on(dma, error) || (!dma->has_wait && dma->known <= dma->reached) ||
+    if (!read_on(order, dma, error) || (!dma->has_wait && dma->known <= dma->reached) ||
         dma->reached >= dma->limit) {
         return false;
     }
@@ -180,7 +185,7 @@ static bool wait_for(TotalOrder *order, Stream *stream, GError **error)
     if (source >= order->n_streams || steps > order->stream[source].limit) {
         g_set_error(error, TOTAL_ORDER_ERROR, TOTAL_ORDER_ERROR_NONE,
                     "%s: a wait at %" G_GUINT64_FORMAT " is for a step that does not come first",
-                    log_reader_path(stream->log), stream->wait.position);
+                    path_of(order, stream), stream->wait.position);
         return false;
     }
     if (order->stream[source].reached >= steps) {
@@ -195,7 +200,7 @@ static bool wait_for(TotalOrder *order, Stream *stream, GError **error)
         if (order->goal[i].stream == source) {
             g_set_error(error, TOTAL_ORDER_ERROR, TOTAL_ORDER_ERROR_NONE,
                         "%s: waits in a circle at %" G_GUINT64_FORMAT,
-                        log_reader_path(stream->log), stream->wait.position);
+                        path_of(order, stream), stream->wait.position);
             return false;
         }
     }
@@ -222,7 +227,7 @@ bool total_order_next(TotalOrder *order, uint64_t most, Run *run, GError **error
         }
         goal = &order->goal[order->n_goals - 1];
         stream = &order->stream[goal->stream];
-        if (!read_on(stream, &failure)) {
+        if (!read_on(order, stream, &failure)) {
             break;
         }
         until = MIN(free_until(order, stream), goal->to);
@@ -239,7 +244,7 @@ bool total_order_next(TotalOrder *order, uint64_t most, Run *run, GError **error
         } else if (!stream->has_wait) {
             g_set_error(&failure, TOTAL_ORDER_ERROR, TOTAL_ORDER_ERROR_NONE,
                         "%s: ends before step %" G_GUINT64_FORMAT ", which is waited for",
-                        log_reader_path(stream->log), goal->to);
+                        path_of(order, stream), goal->to);
             break;
         } else if (!wait_for(order, stream, &failure)) {
             break;
@@ -255,20 +260,15 @@ bool total_order_next(TotalOrder *order, uint64_t most, Run *run, GError **error
 
 static bool open_logs(TotalOrder *order, const CheckpointPosition *place, GError **error)
 {
-    for (unsigned i = 0; i < order->n_streams; i++) {
+    order->reader = order_reader_open(order->directory, order->n_streams - 1,
+                                      place ? place->logs : NULL, error);
+    for (unsigned i = 0; order->reader && i < order->n_streams; i++) {
         Stream *stream = &order->stream[i];
 
-        stream->log = place ?
-            log_reader_open_at(order->directory, order->n_streams - 1, i, LOG_ORDER,
-                               log_place_of(place->logs, i, LOG_ORDER), error) :
-            log_reader_open(order->directory, order->n_streams - 1, i, LOG_ORDER, error);
-        if (!stream->log) {
-            return false;
-        }
         stream->reached = stream->known = place_of(place, i);
         order->moment += stream->reached;
     }
-    return true;
+    return order->reader;
 }
 
 TotalOrder *total_order_open(const char *directory, const Manifest *manifest, unsigned checkpoint,
@@ -352,20 +352,13 @@ TotalOrder *total_order_copy(const TotalOrder *order)
     copy->directory = g_strdup(order->directory);
     copy->cut = g_memdup2(order->cut, order->cut ? order->n_streams * sizeof(Position) : 0);
     copy->goal = g_memdup2(order->goal, order->n_streams * sizeof(Goal));
-    for (unsigned i = 0; i < order->n_streams; i++) {
-        copy->stream[i].log = log_reader_copy(order->stream[i].log, &copy->stream[i].wait);
-    }
+    copy->reader = order_reader_copy(order->reader);
     return copy;
 }
 
 size_t total_order_size(const TotalOrder *order)
 {
-    size_t size = sizeof(*order);
-
-    for (unsigned i = 0; i < order->n_streams; i++) {
-        size += sizeof(Stream) + log_reader_size(order->stream[i].log);
-    }
-    return size;
+    return sizeof(*order) + order->n_streams * sizeof(Stream) + order_reader_size(order->reader);
 }
 
 void total_order_on_wait(TotalOrder *order, TotalOrderWait *wait, void *opaque)
@@ -409,9 +402,7 @@ bool total_order_find(TotalOrder *order, unsigned stream, Position position, uin
 void total_order_free(TotalOrder *order)
 {
     if (order) {
-        for (unsigned i = 0; i < order->n_streams; i++) {
-            log_reader_free(order->stream[i].log);
-        }
+        order_reader_free(order->reader);
         g_free(order->directory);
         g_free(order->cut);
         g_free(order->goal);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Verifies the waits between streams, by a replay of the order logs alone: each stream goes on
+ * Verifies the waits between streams, by a replay of the order and race logs alone: each stream goes on
  * until it must wait for a step that its source has not made.  If all streams reach their ends,
  * there is an order.  If not, the streams that are left wait for a step that is not there, or for
  * each other.
@@ -8,10 +8,9 @@
 #include "recording/verify.h"
 
 #include "recording/cut.h"
-#include "recording/log-reader.h"
+#include "recording/order-reader.h"
 
 typedef struct Stream {
-    LogReader *log;
     LogEvent event;             /* the next; LOG_EVENT_KINDS: the log has ended */
     Position limit;             /* the stream goes no further */
     Position reached;           /* steps that were made so far */
@@ -22,13 +21,12 @@ typedef struct Order {
     unsigned n_streams;         /* the last is DMA */
     bool tolerant;              /* a bad log ends where it becomes bad */
     Stream *stream;
+    OrderReader *reader;
 } Order;
 
 static void order_clear(Order *order)
 {
-    for (unsigned i = 0; i < order->n_streams; i++) {
-        log_reader_free(order->stream[i].log);
-    }
+    order_reader_free(order->reader);
     g_free(order->stream);
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Order, order_clear)
@@ -40,15 +38,16 @@ static bool has_ended(const Stream *stream)
 
 static bool next(const Order *order, Stream *stream, GError **error)
 {
-    LogReaderResult result = log_reader_next(stream->log, &stream->event,
-                                             order->tolerant ? NULL : error);
+    unsigned index = stream - order->stream;
+    LogReaderResult result = order_reader_next(order->reader, index, &stream->event,
+                                               order->tolerant ? NULL : error);
 
     if (result == LOG_READER_BAD && !order->tolerant) {
         return false;
     }
     if (result != LOG_READER_EVENT) {
         stream->event.kind = LOG_EVENT_KINDS;
-        stream->cut_off = result == LOG_READER_BAD || log_reader_cut_off(stream->log);
+        stream->cut_off = result == LOG_READER_BAD || order_reader_cut_off(order->reader, index);
     } else if (stream->event.position >= stream->limit) {
         stream->event.kind = LOG_EVENT_KINDS;
         stream->cut_off = true;
@@ -120,19 +119,19 @@ static bool explain(const Order *order, unsigned first, GError **error)
     return true;
 }
 
-/* Open all order logs.  @limit has @n_limits positions: of the vCPUs, and possibly of DMA. */
+/* Open the logs of all streams.  @limit has @n_limits positions: of the vCPUs, and possibly of DMA. */
 static bool open_all(Order *order, const char *directory, const Position *limit, unsigned n_limits,
                      GError **error)
 {
+    order->reader = order_reader_open(directory, order->n_streams - 1, NULL, error);
     for (unsigned i = 0; i < order->n_streams; i++) {
         Stream *stream = &order->stream[i];
 
-        stream->limit = i < n_limits ? limit[i] : CUT_NONE;
-        stream->log = log_reader_open(directory, order->n_streams - 1, i, LOG_ORDER, error);
-        if (!stream->log) {
+        if (!order->reader) {
             return false;
         }
-        log_reader_dropped(stream->log, &stream->reached);
+        stream->limit = i < n_limits ? limit[i] : CUT_NONE;
+        log_reader_dropped(order_reader_log(order->reader, i), &stream->reached);
         if (!next(order, stream, error)) {
             return false;
         }
@@ -167,7 +166,7 @@ static Point *where_they_are(const Order *order)
 
 Point *verify_order(const char *directory, unsigned n_vcpus, const Point *limit, GError **error)
 {
-    g_auto(Order) order = { n_vcpus + 1, false, g_new0(Stream, n_vcpus + 1) };
+    g_auto(Order) order = { n_vcpus + 1, false, g_new0(Stream, n_vcpus + 1), NULL };
 
     if (!open_all(&order, directory, limit ? limit->at : NULL, limit ? n_vcpus : 0, error) ||
         !go_as_far_as_possible(&order, error)) {
@@ -185,7 +184,7 @@ Point *verify_order(const char *directory, unsigned n_vcpus, const Point *limit,
 Point *verify_find_cut(const char *directory, unsigned n_vcpus, const Position *limit,
                        GError **error)
 {
-    g_auto(Order) order = { n_vcpus + 1, true, g_new0(Stream, n_vcpus + 1) };
+    g_auto(Order) order = { n_vcpus + 1, true, g_new0(Stream, n_vcpus + 1), NULL };
 
     return open_all(&order, directory, limit, order.n_streams, error) &&
            go_as_far_as_possible(&order, error) ? where_they_are(&order) : NULL;

@@ -7,7 +7,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "recording/cut.h"
 #include "recording/order-reader.h"
+#include "recording/total-order.h"
+#include "recording/verify.h"
 #include "tests/protocol/model/random.h"
 #include "tests/recording/episode-guest.h"
 #include "tests/recording/log-test.h"
@@ -285,6 +288,22 @@ static bool is_conflict(const GuestAccess *a, const GuestAccess *b)
     return a->stream != b->stream && a->line == b->line && (a->is_write || b->is_write);
 }
 
+/* The cut that tools find is where the replay came to. */
+static void check_cut(const Recording *r, const Replay *p)
+{
+    g_autoptr(GError) error = NULL;
+    g_autofree Position *cut = cut_find(r->directory, r->n_vcpus, NULL, &error);
+    g_autoptr(Point) reached = verify_order(r->directory, r->n_vcpus, NULL, &error);
+
+    g_assert_no_error(error);
+    for (unsigned i = 0; i < p->n_streams; i++) {
+        g_assert_cmpuint(MIN(cut[i], r->guest->end[i]), ==, p->reached[i]);
+        if (i < r->n_vcpus) {
+            g_assert_cmpuint(reached->at[i], ==, p->reached[i]);
+        }
+    }
+}
+
 /* Replay.  Each access that is reached comes after all earlier ones with which it conflicts. */
 static void check_order(const Recording *r, const Events *events, bool whole)
 {
@@ -300,6 +319,7 @@ static void check_order(const Recording *r, const Events *events, bool whole)
             moved |= go_on(&p, i);
         }
     }
+    check_cut(r, &p);
     for (unsigned i = 0; i < p.n_streams && whole; i++) {
         g_assert_cmpuint(p.n[i], ==, events->of[i]->len);
     }
@@ -315,6 +335,51 @@ static void check_order(const Recording *r, const Events *events, bool whole)
     for (unsigned i = 0; i < p.n_streams; i++) {
         g_array_unref(p.known[i]);
     }
+}
+
+/* --- one order of all steps ------------------------------------------------------------------ */
+
+/* In the order of all steps, which is copied on the way, each access finds what it found. */
+static void check_total_order(Recording *r)
+{
+    g_autoptr(Manifest) manifest = manifest_new(r->n_vcpus);
+    g_autoptr(TotalOrder) order = NULL;
+    g_autoptr(GError) error = NULL;
+    unsigned writes[GUEST_LINES] = { 0 }, reads[GUEST_LINES] = { 0 };
+    uint64_t steps = 0;
+    Run run;
+
+    manifest_add_checkpoint(manifest, "checkpoint-0");
+    manifest->complete = true;
+    manifest->end = point_new(r->n_vcpus);
+    memcpy(manifest->end->at, r->guest->end, r->n_vcpus * sizeof(Position));
+    order = total_order_open(r->directory, manifest, 0, &error);
+    g_assert_no_error(error);
+    while (total_order_next(order, 1, &run, &error)) {
+        for (unsigned k = 0; k < r->guest->accesses->len; k++) {
+            const GuestAccess *a = &g_array_index(r->guest->accesses, GuestAccess, k);
+
+            if (a->stream == run.stream && a->position == run.from) {
+                g_assert_cmpuint(writes[a->line] + (a->is_write ? reads[a->line] : 0), ==,
+                                 a->version);
+                writes[a->line] += a->is_write;
+                reads[a->line] += !a->is_write;
+            }
+        }
+        steps++;
+        if (random_below(&r->random, 10) == 0) {
+            TotalOrder *copy = total_order_copy(order);
+
+            total_order_free(order);
+            order = copy;
+        }
+    }
+    g_assert_no_error(error);
+    for (unsigned i = 0; i <= r->n_vcpus; i++) {
+        g_assert_cmpuint(total_order_reached(order, i), ==, r->guest->end[i]);
+        steps -= r->guest->end[i];
+    }
+    g_assert_cmpuint(steps, ==, 0);
 }
 
 /* --- the tests ------------------------------------------------------------------------------ */
@@ -395,6 +460,7 @@ static void test_random(const void *data)
         recording_init(&r, guest, seed);
         check_whole(&r, &events);
         check_places(&r, &events);
+        check_total_order(&r);
         check_cut_off(&r);
         events_clear(&events);
         recording_clear(&r);
