@@ -145,11 +145,12 @@ void cut_limit(const Point *limit, Position *reached, bool *whole)
     }
 }
 
-Position *cut_find(const char *directory, unsigned n_vcpus, const Point *limit, GError **error)
+/* As cut_find(); @reached gets how many steps of each stream are in its log. */
+static Position *find(const char *directory, unsigned n_vcpus, const Point *limit,
+                      Position *reached, GError **error)
 {
     unsigned n_streams = n_vcpus + 1;
     g_autoptr(Arcs) arcs = arcs_new(n_streams);
-    g_autofree Position *reached = g_new0(Position, n_streams);
     g_autofree bool *whole = g_new0(bool, n_streams);
     g_autoptr(OrderReader) reader = order_reader_open(directory, n_vcpus, NULL, error);
     Position *cut;
@@ -162,5 +163,24 @@ Position *cut_find(const char *directory, unsigned n_vcpus, const Point *limit, 
     cut_limit(limit, reached, whole);
     cut = g_new(Position, n_streams);
     arcs_find_cut(arcs, reached, whole, cut);
+    return cut;
+}
+
+Position *cut_find(const char *directory, unsigned n_vcpus, const Point *limit, GError **error)
+{
+    g_autofree Position *reached = g_new0(Position, n_vcpus + 1);
+
+    return find(directory, n_vcpus, limit, reached, error);
+}
+
+Position *cut_find_ends(const char *directory, unsigned n_vcpus, const Point *limit,
+                        GError **error)
+{
+    g_autofree Position *reached = g_new0(Position, n_vcpus + 1);
+    Position *cut = find(directory, n_vcpus, limit, reached, error);
+
+    for (unsigned i = 0; cut && i <= n_vcpus; i++) {
+        cut[i] = MIN(cut[i], reached[i]);
+    }
     return cut;
 }

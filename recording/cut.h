@@ -42,6 +42,9 @@ void arcs_find_cut(const Arcs *arcs, const Position *reached, const bool *whole,
  * NULL: no vCPU goes further than this, whatever its log says.
  */
 Position *cut_find(const char *directory, unsigned n_vcpus, const Point *limit, GError **error);
+/* The same; a stream that is not cut ends where its log ends, as after `reprise repair`. */
+Position *cut_find_ends(const char *directory, unsigned n_vcpus, const Point *limit,
+                        GError **error);
 /* Apply @limit, unless NULL, to the arguments of arcs_find_cut(). */
 void cut_limit(const Point *limit, Position *reached, bool *whole);
 

@@ -289,7 +289,7 @@ TotalOrder *total_order_open(const char *directory, const Manifest *manifest, un
         return NULL;
     }
     if (!manifest->complete) {
-        order->cut = cut_find(directory, manifest->n_vcpus, manifest->cut, error);
+        order->cut = cut_find_ends(directory, manifest->n_vcpus, manifest->cut, error);
         if (!order->cut) {
             return NULL;
         }

@@ -112,6 +112,7 @@ def a_repaired_recording_has_a_cut():
         said = info(directory)
         text = run(REPRISE, "info", directory).stdout
     check(said["cut"] == "0:10000,1:10000" and not said["complete"], said)
+    check(said["critical_path"] == {"steps": 20001, "longest": 10000}, said)
     check("\ncut            0:10000,1:10000\n" in text, text)
 
 
