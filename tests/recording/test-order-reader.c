@@ -9,6 +9,7 @@
 
 #include "recording/cut.h"
 #include "recording/order-reader.h"
+#include "recording/replay-end.h"
 #include "recording/total-order.h"
 #include "recording/verify.h"
 #include "tests/protocol/model/random.h"
@@ -572,6 +573,20 @@ static void test_refused(void)
     assert_refused(no_last_episode, "the order log goes on after the last episode");
 }
 
+/* The player does not read race logs yet, so that such a recording is refused. */
+static void test_not_replayed(void)
+{
+    g_autofree char *directory = test_directory();
+    g_autoptr(LogWriter) writer = log_writer_new_with_race(directory, 2, NULL);
+    g_autoptr(Manifest) manifest = manifest_new(2);
+    g_autoptr(GError) error = NULL;
+
+    g_assert_true(log_writer_finish(writer, NULL));
+    g_assert_null(replay_end_find(directory, manifest, NULL, NULL, &error));
+    g_assert_error(error, LOG_READER_ERROR, LOG_READER_ERROR_VERSION);
+    remove_directory(g_steal_pointer(&directory));
+}
+
 int main(int argc, char **argv)
 {
     g_test_init(&argc, &argv, NULL);
@@ -579,5 +594,6 @@ int main(int argc, char **argv)
     g_test_add_data_func("/order-reader/karma", GINT_TO_POINTER(GUEST_KARMA), test_random);
     g_test_add_data_func("/order-reader/rerun", GINT_TO_POINTER(GUEST_RERUN), test_random);
     g_test_add_func("/order-reader/refused", test_refused);
+    g_test_add_func("/order-reader/not-replayed", test_not_replayed);
     return g_test_run();
 }
