@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Builds the targets of tests/fuzz for libFuzzer, with seeds of a real recording, and runs them."""
 
+import glob
 import json
 import os
 import re
@@ -41,7 +42,7 @@ def sources():
 
 
 def build():
-    """Only what is older than its sources."""
+    """Only what is older than its sources, or than any header."""
     flags = subprocess.run(["pkg-config", "--cflags", "glib-2.0"], stdout=subprocess.PIPE,
                            encoding="utf-8", check=True).stdout.split()
     libraries = subprocess.run(["pkg-config", "--libs", "glib-2.0", "liblz4"],
@@ -50,14 +51,14 @@ def build():
                    "-D_FILE_OFFSET_BITS=64", f"-I{TOP}", f"-I{BUILD}/core",
                    '-DREPRISE_VERSION="fuzz"', *flags, "-c"]
     os.makedirs(PLACE, exist_ok=True)
-    objects = []
+    objects, headers = [], glob.glob(f"{TOP}/*/*.h")
     for source in sources():
         objects.append(os.path.join(PLACE, os.path.basename(source)[:-2] + ".o"))
-        if not is_newer(objects[-1], source):
+        if not is_newer(objects[-1], source, *headers):
             subprocess.run([*compile_one, source, "-o", objects[-1]], check=True)
     for target in TARGETS:
         program, source = program_of(target), os.path.join(HERE, "target.c")
-        if not is_newer(program, source, *objects):
+        if not is_newer(program, source, *headers, *objects):
             subprocess.run([*compile_one, f"-DTARGET={target}", source, "-o", program + ".o"],
                            check=True)
             subprocess.run([clang(), *SANITIZE, "-fsanitize=fuzzer", program + ".o", *objects,
