@@ -172,7 +172,8 @@ def debugger(qmp):
             while not answer.endswith(b"$OK#9a"):
                 answer += gdb.recv(1)
                 check(b"$E" not in answer, f"{packet}: {answer}")
-            gdb.sendall(b"+")
+            if packet != "D":           # then the guest goes on, and its QEMU may have ended
+                gdb.sendall(b"+")
 
     path = work.path("gdb")
     qmp("human-monitor-command",
