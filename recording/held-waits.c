@@ -4,36 +4,40 @@
 
 #include <glib.h>
 
-static HeldWait *find(const HeldWaits *held, unsigned stream)
+static HeldWait *find(HeldWaits *held, unsigned stream)
 {
     for (unsigned i = 0; i < held->n; i++) {
         if (held->wait[i].stream == stream) {
-            return (HeldWait *)&held->wait[i];
+            return &held->wait[i];
         }
     }
     return NULL;
 }
 
-bool held_waits_merge(HeldWaits *held, Position position, unsigned stream, Position steps,
-                      Position most)
+bool held_waits_add(HeldWaits *held, const HeldWait *wait, Position most,
+                    HeldWaitsRelease *release, void *opaque)
 {
-    HeldWait *wait = find(held, stream);
+    HeldWait *earlier = find(held, wait->stream);
 
-    if (!wait || position - wait->position > most) {
+    if (earlier && wait->position - earlier->position <= most) {
+        earlier->steps = MAX(earlier->steps, wait->steps);
         return false;
     }
-    wait->steps = MAX(wait->steps, steps);
+    if (earlier || held->n == HELD_WAITS_MOST) {
+        held_waits_release(held, release, opaque);
+    }
+    g_assert(held->n == 0 || held->wait[held->n - 1].position <= wait->position);
+    held->wait[held->n++] = *wait;
     return true;
 }
 
-bool held_waits_can_add(const HeldWaits *held, unsigned stream)
+/* None is held any more when @release is called: it may log an event, which releases all. */
+void held_waits_release(HeldWaits *held, HeldWaitsRelease *release, void *opaque)
 {
-    return held->n < HELD_WAITS_MOST && !find(held, stream);
-}
+    HeldWaits all = *held;
 
-void held_waits_add(HeldWaits *held, Position position, unsigned stream, Position steps)
-{
-    g_assert(held_waits_can_add(held, stream));
-    g_assert(held->n == 0 || held->wait[held->n - 1].position <= position);
-    held->wait[held->n++] = (HeldWait) { position, stream, steps };
+    held->n = 0;
+    for (unsigned i = 0; i < all.n; i++) {
+        release(&all.wait[i], opaque);
+    }
 }

@@ -32,12 +32,17 @@ typedef struct HeldWaits {
     HeldWait wait[HELD_WAITS_MOST];     /* in the order of positions */
 } HeldWaits;
 
-/* Merge a wait into one on the same source, at most @most steps earlier, if there is one. */
-bool held_waits_merge(HeldWaits *held, Position position, unsigned stream, Position steps,
-                      Position most);
-/* Return true if a wait on @stream can be added: there is none on it, and there is space. */
-bool held_waits_can_add(const HeldWaits *held, unsigned stream);
-/* Hold another wait.  Positions do not go back. */
-void held_waits_add(HeldWaits *held, Position position, unsigned stream, Position steps);
+/* Told of a wait that is held no longer: log it. */
+typedef void HeldWaitsRelease(const HeldWait *wait, void *opaque);
+
+/*
+ * Hold a wait, or merge it into one on the same source that is at most @most steps earlier.
+ * Releases all others first if it can do neither.  Return false if the wait was merged.  Positions
+ * do not go back.
+ */
+bool held_waits_add(HeldWaits *held, const HeldWait *wait, Position most,
+                    HeldWaitsRelease *release, void *opaque);
+/* Release all, in the order of positions. */
+void held_waits_release(HeldWaits *held, HeldWaitsRelease *release, void *opaque);
 
 #endif

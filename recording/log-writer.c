@@ -140,21 +140,19 @@ static void hand_over(LogStream *stream, bool wait)
     }
 }
 
-static void append_held(LogStream *stream);
-
 static void append(LogStream *stream, const LogEvent *event)
 {
     const LogEventInfo *info = &log_event_table()[event->kind];
     uint64_t *account = &stream->accounts[info->account];
     Log *log = &stream->log[info->substream];
-    size_t before = log->events->used;
+    size_t before;
 
     g_assert(log_file_exists(stream->n_streams - 1, stream->writer->race, stream->index,
                              info->substream));
-    if (info->substream == LOG_ORDER && stream->held.n > 0) {
-        append_held(stream);
-        before = log->events->used;
+    if (info->substream == LOG_ORDER) {
+        log_stream_publish(stream);     /* no event passes a held wait */
     }
+    before = log->events->used;
     event_put(&log->coder, log->events, event);
     log->n_events++;
     /* Only one thread at a time writes it, so no atomic addition is needed. */
@@ -164,46 +162,31 @@ static void append(LogStream *stream, const LogEvent *event)
     }
 }
 
-static void append_wait(LogStream *stream, Position position, unsigned source, Position steps)
+static void append_wait(const HeldWait *wait, void *stream)
 {
     append(stream, &(LogEvent) {
-        .kind = LOG_EVENT_WAIT, .position = position, .value = { source, steps },
+        .kind = LOG_EVENT_WAIT, .position = wait->position,
+        .value = { wait->stream, wait->steps },
     });
-}
-
-static void append_held(LogStream *stream)
-{
-    HeldWaits held = stream->held;
-
-    stream->held.n = 0;
-    for (unsigned i = 0; i < held.n; i++) {
-        append_wait(stream, held.wait[i].position, held.wait[i].stream, held.wait[i].steps);
-    }
 }
 
 bool log_wait(LogStream *stream, Position position, unsigned source, Position steps)
 {
+    HeldWait wait = { position, source, steps };
     Position most = stream->writer->hold_waits;
 
     g_assert(!stream->resting && source < stream->n_streams);
     if (most == 0) {
-        append_wait(stream, position, source, steps);
+        append_wait(&wait, stream);
         return true;
     }
-    if (held_waits_merge(&stream->held, position, source, steps, most)) {
-        return false;
-    }
-    if (!held_waits_can_add(&stream->held, source)) {
-        append_held(stream);
-    }
-    held_waits_add(&stream->held, position, source, steps);
-    return true;
+    return held_waits_add(&stream->held, &wait, most, append_wait, stream);
 }
 
 void log_stream_publish(LogStream *stream)
 {
     if (stream->held.n > 0) {
-        append_held(stream);
+        held_waits_release(&stream->held, append_wait, stream);
     }
 }
 

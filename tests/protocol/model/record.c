@@ -94,15 +94,14 @@ static void append(Stream *stream, Event event)
     g_array_append_val(stream->events, event);
 }
 
-/* Release held waits, as recording/log-writer.c does. */
+static void append_wait(const HeldWait *wait, void *stream)
+{
+    append(stream, (Event){ EVENT_WAIT, wait->position, wait->stream, wait->steps });
+}
+
 static void release(Stream *stream)
 {
-    for (unsigned i = 0; i < stream->held.n; i++) {
-        const HeldWait *wait = &stream->held.wait[i];
-
-        append(stream, (Event){ EVENT_WAIT, wait->position, wait->stream, wait->steps });
-    }
-    stream->held.n = 0;
+    held_waits_release(&stream->held, append_wait, stream);
 }
 
 void vcpu_published(void *vcpu)
@@ -119,13 +118,9 @@ static void log_event(Stream *stream, Event event)
 static void emit_arc(Processor *to, unsigned from, Position source, void *opaque)
 {
     Stream *stream = opaque;
+    HeldWait wait = { to->floor, from, source };
 
-    if (!held_waits_merge(&stream->held, to->floor, from, source, chaos.hold_waits)) {
-        if (!held_waits_can_add(&stream->held, from)) {
-            release(stream);
-        }
-        held_waits_add(&stream->held, to->floor, from, source);
-    }
+    held_waits_add(&stream->held, &wait, chaos.hold_waits, append_wait, stream);
 }
 
 static void log_step(Stream *stream, Step step, const Seen *seen, unsigned n_seen)
