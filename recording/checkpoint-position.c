@@ -53,7 +53,7 @@ static void put_log(GString *text, const CheckpointPosition *place, unsigned str
     const LogPlace *log = log_place_of(place->logs, stream, substream);
     g_autofree char *name = NULL;
 
-    if (log_file_exists(place->n_vcpus, place->logs->race, stream, substream)) {
+    if (log_file_exists(place->n_vcpus, place->logs->episodes, stream, substream)) {
         name = log_file_name(place->n_vcpus, stream, substream);
         g_string_append_printf(text, "%s offset %" PRIu64 " block %" PRIu64 " start %" PRIu64 "\n",
                                name, log->offset, log->block, log->start);
@@ -144,7 +144,7 @@ static bool take_logs(char **rest, CheckpointPosition *place)
             g_autofree char *name = NULL;
             char *line;
 
-            if (!log_file_exists(place->n_vcpus, place->logs->race, i, j)) {
+            if (!log_file_exists(place->n_vcpus, place->logs->episodes, i, j)) {
                 continue;
             }
             name = log_file_name(place->n_vcpus, i, j);
@@ -188,7 +188,8 @@ static bool parse(char *text, CheckpointPosition *place)
     }
     point_free(place->point);
     place->point = point_parse(point, place->n_vcpus, NULL);
-    place->logs->race = strstr(text, "\nvcpu-0.race ");
+    place->logs->episodes = (strstr(text, "\nvcpu-0.karma ") ? ORDER_SET(RACE_KARMA) : 0) |
+                            (strstr(text, "\nvcpu-0.rerun ") ? ORDER_SET(RACE_RERUN) : 0);
     if (!place->point || !take_logs(&text, place)) {
         return false;
     }

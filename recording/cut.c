@@ -10,6 +10,9 @@
  * Of the arcs between two streams, an arc that demands no more steps than an
  * earlier arc is implied, and not kept.  So positions and steps both grow, and the
  * first arc that is not satisfied is found by bisection.
+ *
+ * With several orders, the cut of one is the end of the streams for the next, in
+ * turns, until no order demands more.
  */
 #include "recording/cut.h"
 
@@ -145,42 +148,104 @@ void cut_limit(const Point *limit, Position *reached, bool *whole)
     }
 }
 
-/* As cut_find(); @reached gets how many steps of each stream are in its log. */
-static Position *find(const char *directory, unsigned n_vcpus, const Point *limit,
-                      Position *reached, GError **error)
-{
-    unsigned n_streams = n_vcpus + 1;
-    g_autoptr(Arcs) arcs = arcs_new(n_streams);
-    g_autofree bool *whole = g_new0(bool, n_streams);
-    g_autoptr(OrderReader) reader = order_reader_open(directory, n_vcpus, NULL, error);
-    Position *cut;
+/*
+ * What is known of a recording's streams.  Each order tells the same or less of how far a stream
+ * goes, since its own log may have been cut off.
+ */
+typedef struct Streams {
+    unsigned n;
+    Position *reached;          /* how many steps of each stream all orders know */
+    bool *whole;                /* no order's log was cut off */
+} Streams;
 
-    for (unsigned i = 0; i < n_streams; i++) {
-        if (!reader || !read_stream(arcs, reader, i, &reached[i], &whole[i], error)) {
+/* Read the arcs of one order. */
+static Arcs *read_order(const char *directory, RaceOrder order, Streams *streams, GError **error)
+{
+    g_autoptr(Arcs) arcs = arcs_new(streams->n);
+    g_autoptr(OrderReader) reader = order_reader_open(directory, streams->n - 1, order, NULL,
+                                                      error);
+
+    for (unsigned i = 0; i < streams->n; i++) {
+        Position reached = 0;
+        bool whole = true;
+
+        if (!reader || !read_stream(arcs, reader, i, &reached, &whole, error)) {
             return NULL;
         }
+        streams->reached[i] = MIN(streams->reached[i], reached);
+        streams->whole[i] &= whole;
     }
-    cut_limit(limit, reached, whole);
-    cut = g_new(Position, n_streams);
-    arcs_find_cut(arcs, reached, whole, cut);
-    return cut;
+    return g_steal_pointer(&arcs);
+}
+
+/* Cut the streams where @arcs demand it.  Return true if that changes anything. */
+static bool shrink(const Arcs *arcs, Streams *streams)
+{
+    g_autofree Position *cut = g_new(Position, streams->n);
+    bool changed = false;
+
+    arcs_find_cut(arcs, streams->reached, streams->whole, cut);
+    for (unsigned i = 0; i < streams->n; i++) {
+        if (cut[i] < (streams->whole[i] ? CUT_NONE : streams->reached[i])) {
+            streams->reached[i] = MIN(streams->reached[i], cut[i]);
+            streams->whole[i] = false;
+            changed = true;
+        }
+    }
+    return changed;
+}
+
+/* Cut the streams until no order demands more. */
+static bool find(const char *directory, const Point *limit, Streams *streams, GError **error)
+{
+    g_autoptr(GPtrArray) orders = g_ptr_array_new_with_free_func((GDestroyNotify)arcs_free);
+    OrderSet set = log_directory_orders(directory);
+    unsigned unchanged = 0;
+
+    for (unsigned i = 0; i < RACE_ORDERS; i++) {
+        if (order_set_has(set, i)) {
+            g_ptr_array_add(orders, read_order(directory, i, streams, error));
+            if (!orders->pdata[orders->len - 1]) {
+                return false;
+            }
+        }
+    }
+    cut_limit(limit, streams->reached, streams->whole);
+    for (unsigned i = 0; unchanged < orders->len; i = (i + 1) % orders->len) {
+        unchanged = shrink(orders->pdata[i], streams) ? 0 : unchanged + 1;
+    }
+    return true;
+}
+
+/* As cut_find().  With @ends, a stream that is not cut ends where its log ends. */
+static Position *find_cut(const char *directory, unsigned n_vcpus, const Point *limit, bool ends,
+                          GError **error)
+{
+    unsigned n = n_vcpus + 1;
+    g_autofree bool *whole = g_new(bool, n);
+    g_autofree Position *cut = g_new(Position, n);
+    Streams streams = { n, cut, whole };
+
+    for (unsigned i = 0; i < n; i++) {
+        cut[i] = UINT64_MAX;
+        whole[i] = true;
+    }
+    if (!find(directory, limit, &streams, error)) {
+        return NULL;
+    }
+    for (unsigned i = 0; i < n; i++) {
+        cut[i] = whole[i] && !ends ? CUT_NONE : cut[i];
+    }
+    return g_steal_pointer(&cut);
 }
 
 Position *cut_find(const char *directory, unsigned n_vcpus, const Point *limit, GError **error)
 {
-    g_autofree Position *reached = g_new0(Position, n_vcpus + 1);
-
-    return find(directory, n_vcpus, limit, reached, error);
+    return find_cut(directory, n_vcpus, limit, false, error);
 }
 
 Position *cut_find_ends(const char *directory, unsigned n_vcpus, const Point *limit,
                         GError **error)
 {
-    g_autofree Position *reached = g_new0(Position, n_vcpus + 1);
-    Position *cut = find(directory, n_vcpus, limit, reached, error);
-
-    for (unsigned i = 0; cut && i <= n_vcpus; i++) {
-        cut[i] = MIN(cut[i], reached[i]);
-    }
-    return cut;
+    return find_cut(directory, n_vcpus, limit, true, error);
 }

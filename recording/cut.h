@@ -2,7 +2,8 @@
 /*
  * Finds how far a recording can be replayed whose logs were cut off at different
  * places: the largest cut that is closed under its arcs, so that no step before
- * the cut waits for a step beyond it.
+ * the cut waits for a step beyond it.  If a recording has several orders, the cut
+ * is closed under the arcs of each, and so is the same whichever is replayed.
  *
  * Replay stops a stream at its cut, before it applies the events at that position.
  */

@@ -3,8 +3,8 @@
  * See event-coding.h.  WAITs are the most frequent events, and their bytes are what recording the
  * order of steps costs.  So their head byte also tells the stream, and that the position is that of
  * the event before.  The same holds for EPISODEs, whose head byte tells most sets of streams, and
- * for STAMPED, whose head byte tells most times.  Heads are those of one log, so those of the race
- * log may be the same as those of the order log.
+ * for STAMPED, whose head byte tells most times.  Heads are those of one log, so those of different
+ * logs may be the same.
  */
 #include "recording/event-coding.h"
 
@@ -18,9 +18,11 @@
 #define HEAD_STREAMS    32      /* streams that such heads can name */
 #define HEADS           (HEAD_WAIT_HERE + HEAD_STREAMS)
 
-/* In the race log: */
+/* In the rerun log: */
 #define HEAD_STAMPED    32      /* a STAMPED with the least time; the next head: one more ... */
 #define STAMPED_LATER   31      /* the last such head: how much later than this, follows */
+
+/* In the karma log: */
 #define HEAD_EPISODE    64      /* an EPISODE; plus 8 times the code of PRED, plus that of SUCC */
 /* Codes of sets: 0 is the empty set, 1 to EVENT_CODER_RECENT one stream, by its rank. */
 #define SET_FOLLOWS     (EVENT_CODER_RECENT + 1)
@@ -29,7 +31,8 @@
 G_STATIC_ASSERT(LOG_EVENT_KINDS <= HEAD_WAIT);
 G_STATIC_ASSERT(HEADS <= LOG_VARINT_MORE);
 G_STATIC_ASSERT(LOG_EVENT_KINDS <= HEAD_STAMPED);
-G_STATIC_ASSERT(HEAD_STAMPED + STAMPED_LATER < HEAD_EPISODE);
+G_STATIC_ASSERT(HEAD_STAMPED + STAMPED_LATER < LOG_VARINT_MORE);
+G_STATIC_ASSERT(LOG_EVENT_KINDS <= HEAD_EPISODE);
 G_STATIC_ASSERT(HEAD_EPISODE + SET_CODES * SET_CODES <= LOG_VARINT_MORE);
 
 /* The address of a DROP that means all translations. */
@@ -410,9 +413,21 @@ static const char *get_stamped(EventCoder *coder, LogCursor *cursor, uint64_t he
     return NULL;
 }
 
-/* Read an event of the race log.  Return what is wrong, or NULL. */
-static char *get_race_event(EventCoder *coder, LogCursor *cursor, unsigned n_vcpus,
-                            LogEvent *event)
+/* Return the kind of an event of the karma log or of the rerun log; LOG_EVENT_KINDS: none. */
+static LogEventKind kind_of_head(LogSubstream substream, uint64_t head)
+{
+    if (substream == LOG_KARMA && head >= HEAD_EPISODE) {
+        return head < HEAD_EPISODE + SET_CODES * SET_CODES ? LOG_EVENT_EPISODE : LOG_EVENT_KINDS;
+    }
+    if (substream == LOG_RERUN && head >= HEAD_STAMPED) {
+        return head <= HEAD_STAMPED + STAMPED_LATER ? LOG_EVENT_STAMPED : LOG_EVENT_KINDS;
+    }
+    return MIN(head, LOG_EVENT_KINDS);
+}
+
+/* Read an event of the karma log or of the rerun log.  Return what is wrong, or NULL. */
+static char *get_episode_event(EventCoder *coder, LogCursor *cursor, LogSubstream substream,
+                               unsigned n_vcpus, LogEvent *event)
 {
     uint64_t head = log_get_u64(cursor);
     uint64_t steps = log_get_u64(cursor);
@@ -421,26 +436,23 @@ static char *get_race_event(EventCoder *coder, LogCursor *cursor, unsigned n_vcp
     if (cursor->error) {
         return g_strdup(cursor->error);
     }
-    if (head >= HEAD_EPISODE + SET_CODES * SET_CODES ||
-        (head >= LOG_EVENT_KINDS && head < HEAD_STAMPED)) {
+    *event = (LogEvent) { .kind = kind_of_head(substream, head),
+                          .position = coder->position + steps };
+    if (event->kind == LOG_EVENT_KINDS) {
         return unknown_kind(head);
+    }
+    if (log_event_table()[event->kind].substream != substream) {
+        return g_strdup_printf("%s events do not belong in this log", log_event_name(event->kind));
     }
     if (steps > UINT64_MAX - coder->position) {
         return g_strdup("the position is larger than 64 bits");
     }
-    *event = (LogEvent) {
-        .kind = head >= HEAD_EPISODE ? LOG_EVENT_EPISODE :
-                head >= HEAD_STAMPED ? LOG_EVENT_STAMPED : head,
-        .position = coder->position + steps,
-    };
     if (head == LOG_EVENT_STAMPED) {
         wrong = "a time is longer than need be";
     } else if (event->kind == LOG_EVENT_STAMPED) {
         wrong = get_stamped(coder, cursor, head, event);
     } else if (event->kind == LOG_EVENT_EPISODE) {
         wrong = get_sets(coder, cursor, head, n_vcpus, event);
-    } else if (event->kind != LOG_EVENT_CUT) {
-        return g_strdup_printf("%s events do not belong in this log", log_event_name(event->kind));
     }
     if (!wrong) {
         coder->position = event->position;
@@ -453,8 +465,8 @@ char *event_get(EventCoder *coder, LogCursor *cursor, LogSubstream substream, un
 {
     char *wrong;
 
-    if (substream == LOG_RACE) {
-        return get_race_event(coder, cursor, n_vcpus, event);
+    if (substream == LOG_KARMA || substream == LOG_RERUN) {
+        return get_episode_event(coder, cursor, substream, n_vcpus, event);
     }
     wrong = get_head(coder, cursor, event);
 

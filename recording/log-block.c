@@ -59,6 +59,20 @@ static uint64_t get(const uint8_t *p, unsigned n)
     return value;
 }
 
+uint32_t log_file_features(OrderSet orders)
+{
+    return (order_set_has(orders, RACE_KARMA) ? LOG_FILE_KARMA : 0) |
+           (order_set_has(orders, RACE_RERUN) ? LOG_FILE_RERUN : 0) |
+           (order_set_has(orders, RACE_FDR) ? 0 : LOG_FILE_NO_FDR);
+}
+
+OrderSet log_file_orders(uint32_t incompatible)
+{
+    return (incompatible & LOG_FILE_KARMA ? ORDER_SET(RACE_KARMA) : 0) |
+           (incompatible & LOG_FILE_RERUN ? ORDER_SET(RACE_RERUN) : 0) |
+           (incompatible & LOG_FILE_NO_FDR ? 0 : ORDER_SET_FDR);
+}
+
 void log_file_header_put(const LogFileHeader *header, uint8_t bytes[LOG_FILE_HEADER_BYTES])
 {
     memcpy(bytes + FILE_MAGIC, LOG_FILE_MAGIC, strlen(LOG_FILE_MAGIC));
@@ -97,8 +111,11 @@ const char *log_file_header_get(LogFileHeader *header,
     if (header->n_vcpus == 0 || header->n_vcpus > RECORDER_MAX_VCPUS) {
         return "the file header has an impossible number of vCPUs";
     }
+    if (header->incompatible == LOG_FILE_NO_FDR) {
+        return "the file header names no order";
+    }
     if (header->substream >= LOG_SUBSTREAMS ||
-        !log_file_exists(header->n_vcpus, header->incompatible & LOG_FILE_RACE, header->stream,
+        !log_file_exists(header->n_vcpus, log_file_orders(header->incompatible), header->stream,
                          header->substream)) {
         return "the file header names a log that no recording has";
     }
@@ -208,7 +225,7 @@ const char *log_block_header_get(LogBlockHeader *header,
 
 char *log_file_name(unsigned n_vcpus, unsigned stream, LogSubstream substream)
 {
-    g_assert(log_file_exists(n_vcpus, true, stream, substream));
+    g_assert(log_file_exists(n_vcpus, ORDER_SET_ALL, stream, substream));
     if (stream == n_vcpus) {
         return g_strdup_printf("dma.%s", log_substream_name(substream));
     }

@@ -63,20 +63,25 @@ const char *log_file_header_get(LogFileHeader *header,
 const char *log_block_header_get(LogBlockHeader *header,
                                  const uint8_t bytes[LOG_BLOCK_HEADER_BYTES]);
 
+/* Convert the orders of a recording to the incompatible bits of a file header, and back. */
+uint32_t log_file_features(OrderSet orders);
+OrderSet log_file_orders(uint32_t incompatible);
+
 /*
- * Return true if there is such a log.  DMA, the stream after the vCPUs, has no data log.  There are
- * race logs only if @race (LOG_FILE_RACE).
+ * Return true if there is such a log.  DMA, the stream after the vCPUs, has no data log.  Karma and
+ * Rerun have logs of their own.
  */
-static inline bool log_file_exists(unsigned n_vcpus, bool race, unsigned stream,
+static inline bool log_file_exists(unsigned n_vcpus, OrderSet orders, unsigned stream,
                                    LogSubstream substream)
 {
     return stream <= n_vcpus && (substream != LOG_DATA || stream < n_vcpus) &&
-           (substream != LOG_RACE || race);
+           (substream != LOG_KARMA || order_set_has(orders, RACE_KARMA)) &&
+           (substream != LOG_RERUN || order_set_has(orders, RACE_RERUN));
 }
 
 /*
  * Return the file's name in the directory of the recording, to be freed by the caller:
- * "vcpu-0.order", "dma.order".  Race logs may have names whether they exist or not.
+ * "vcpu-0.order", "dma.order".  Logs of all orders have names, whether they exist or not.
  */
 char *log_file_name(unsigned n_vcpus, unsigned stream, LogSubstream substream);
 

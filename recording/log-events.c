@@ -9,8 +9,9 @@
 
 #include "recording/log-events.h"
 
-/* Follows the name of a field that is printed in hexadecimal. */
+/* Follow the name of a field that is printed in hexadecimal, or as a set of streams. */
 #define HEX_MARK ":x"
+#define SET_MARK ":s"
 
 static LogEventInfo table[LOG_EVENT_KINDS] = {
 #define X(kind, name_, log, account_, step, fields)                             \
@@ -30,12 +31,12 @@ static const char *const field_lists[LOG_EVENT_KINDS] = {
 #undef X
 };
 
-/* Return true if the @n bytes at @field end with HEX_MARK. */
-static bool is_hex(const char *field, size_t n)
+/* Return true if the @n bytes at @field end with @mark. */
+static bool has_mark(const char *field, size_t n, const char *mark)
 {
-    size_t mark = strlen(HEX_MARK);
+    size_t length = strlen(mark);
 
-    return n > mark && strncmp(field + n - mark, HEX_MARK, mark) == 0;
+    return n > length && strncmp(field + n - length, mark, length) == 0;
 }
 
 static void parse_fields(LogEventInfo *info, const char *list)
@@ -49,11 +50,12 @@ static void parse_fields(LogEventInfo *info, const char *list)
             info->has_bytes = true;
         } else {
             unsigned i = info->n_values++;
-            size_t length = is_hex(list, n) ? n - strlen(HEX_MARK) : n;
+            size_t length = MIN(n, strcspn(list, ":"));
 
             g_assert(i < LOG_EVENT_MAX_FIELDS && length < sizeof(info->field[i]));
             memcpy(info->field[i], list, length);
-            info->hex[i] = is_hex(list, n);
+            info->hex[i] = has_mark(list, n, HEX_MARK);
+            info->set[i] = has_mark(list, n, SET_MARK);
         }
         list += n;
         list += *list == ' ';
@@ -109,4 +111,22 @@ const char *log_account_name(LogAccount account)
 
     g_assert(account < LOG_ACCOUNTS);
     return names[account];
+}
+
+bool log_account_is_shown(LogAccount account, OrderSet orders, uint64_t bytes)
+{
+    return bytes > 0 || (account == LOG_ACCOUNT_KARMA ? order_set_has(orders, RACE_KARMA) :
+                         account != LOG_ACCOUNT_RERUN || order_set_has(orders, RACE_RERUN));
+}
+
+LogSubstream log_of_order(RaceOrder order)
+{
+    static const LogSubstream logs[RACE_ORDERS] = {
+        [RACE_FDR] = LOG_ORDER,
+        [RACE_KARMA] = LOG_KARMA,
+        [RACE_RERUN] = LOG_RERUN,
+    };
+
+    g_assert(order < RACE_ORDERS);
+    return logs[order];
 }

@@ -3,27 +3,30 @@
  * All events of a log, in one list: the enum, the printable names, the writer,
  * the reader and the dumper are made from it, and cannot drift.
  *
- * A vCPU has two logs, or three.  In the *order* log, an event happens between two steps,
+ * A vCPU has at least two logs.  In the *order* log, an event happens between two steps,
  * at its position; replay runs up to the next event and stops there.  The *data*
  * log has the values that instructions consume, in program order: replay does
  * not stop for them, but checks that it consumes each at the recorded position.
  * The DMA pseudo-processor has no data log; its position counts its steps.
  *
  * FDR's order of steps is in the order log: the WAITs of a step come before all its other events.
- * With Karma and Rerun there are none.  Their order is in a third log, the *race* log, which
- * recordings of FDR do not have.  It has the episodes of a stream (karma-episodes.h,
- * rerun-episodes.h), each where it ends.
+ * Those of Karma and Rerun are in logs of their own, the *karma* log and the *rerun* log, which have
+ * the episodes of a stream (karma-episodes.h, rerun-episodes.h), each where it ends.  orders.h says
+ * which orders a recording can have.
  *
  * X(kind, name, log, account, step, fields): account says under which heading
  * `reprise info` counts the bytes.  step is true if the event is itself a step, and
  * hence the last at its position.  fields names the integers of the event, in order,
  * separated by spaces; ":x" after a name marks an address, a register or a digest,
- * which is printed in hexadecimal; "bytes" as the last one is a run of bytes.
+ * which is printed in hexadecimal; ":s" marks a set of streams, a bit for each; "bytes" as the last
+ * one is a run of bytes.
  */
 #ifndef RECORDING_LOG_EVENTS_H
 #define RECORDING_LOG_EVENTS_H
 
 #include <stdbool.h>
+
+#include "recording/orders.h"
 
 #define LOG_EVENTS(X) \
     /* this stream may not go on before the other one has ended that many steps */ \
@@ -61,11 +64,13 @@
     /* a step: a page table walk set an access flag; the whole word */ \
     X(ACCESS_FLAG, "access-flag", ORDER, INPUT, true,  "address:x value:x") \
     /* Karma: an episode ended; sets of streams, and each stream of pred that counts once more */ \
-    X(EPISODE,   "episode",   RACE,  RACE,  false, "pred:x succ:x bytes") \
-    /* a barrier: no stream goes on before all others have come to theirs */ \
-    X(CUT,       "cut",       RACE,  RACE,  false, "") \
+    X(EPISODE,   "episode",   KARMA, KARMA, false, "pred:s succ:s bytes") \
+    /* Karma: a barrier: no stream goes on before all others have come to theirs */ \
+    X(CUT,       "cut",       KARMA, KARMA, false, "") \
     /* Rerun: an episode ended, and its time */ \
-    X(STAMPED,   "stamped",   RACE,  RACE,  false, "time")
+    X(STAMPED,   "stamped",   RERUN, RERUN, false, "time") \
+    /* Rerun: a barrier, as CUT */ \
+    X(STAMPED_CUT, "stamped-cut", RERUN, RERUN, false, "")
 
 typedef enum LogEventKind {
 #define X(kind, name, log, account, step, fields) LOG_EVENT_##kind,
@@ -78,7 +83,8 @@ typedef enum LogEventKind {
 #define LOG_SUBSTREAM_LIST(X) \
     X(ORDER, "order") \
     X(DATA, "data") \
-    X(RACE, "race")
+    X(KARMA, "karma") \
+    X(RERUN, "rerun")
 
 typedef enum LogSubstream {
 #define X(log, name) LOG_##log,
@@ -92,7 +98,9 @@ typedef enum LogSubstream {
     X(RACE, "race") \
     X(INPUT, "input") \
     X(DMA, "dma") \
-    X(CHECK, "check")
+    X(CHECK, "check") \
+    X(KARMA, "karma") \
+    X(RERUN, "rerun")
 
 typedef enum LogAccount {
 #define X(account, name) LOG_ACCOUNT_##account,
@@ -112,6 +120,7 @@ typedef struct LogEventInfo {
     unsigned n_values;                          /* integer fields */
     char field[LOG_EVENT_MAX_FIELDS][16];       /* their names */
     bool hex[LOG_EVENT_MAX_FIELDS];             /* printed in hexadecimal */
+    bool set[LOG_EVENT_MAX_FIELDS];             /* a set of streams */
     bool has_bytes;                             /* a run of bytes follows */
 } LogEventInfo;
 
@@ -123,5 +132,17 @@ const char *log_event_name(LogEventKind kind);
 bool log_event_is_step(LogEventKind kind);
 const char *log_substream_name(LogSubstream substream);
 const char *log_account_name(LogAccount account);
+/*
+ * Return true if an account that has @bytes belongs in a summary for users, of a recording with
+ * these orders.  Accounts of other orders would only confuse.
+ */
+bool log_account_is_shown(LogAccount account, OrderSet orders, uint64_t bytes);
+/* Return the log that has the order. */
+LogSubstream log_of_order(RaceOrder order);
+/* Return true if the event is a barrier at which all streams meet. */
+static inline bool log_event_is_cut(LogEventKind kind)
+{
+    return kind == LOG_EVENT_CUT || kind == LOG_EVENT_STAMPED_CUT;
+}
 
 #endif

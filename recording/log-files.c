@@ -59,7 +59,7 @@ static bool create(LogFiles *files, LogFile *file, const LogFileHeader *header, 
     return write_all(file->fd, bytes, sizeof(bytes)) || fail(files, file, "write", errno, error);
 }
 
-static bool create_all(LogFiles *files, unsigned n_vcpus, bool race, GError **error)
+static bool create_all(LogFiles *files, unsigned n_vcpus, OrderSet orders, GError **error)
 {
     files->directory_fd = open(files->directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (files->directory_fd < 0) {
@@ -69,13 +69,13 @@ static bool create_all(LogFiles *files, unsigned n_vcpus, bool race, GError **er
         LogFileHeader header = {
             .version = LOG_VERSION,
             .compatible = LOG_FILE_COMPATIBLE,
-            .incompatible = race ? LOG_FILE_RACE : 0,
+            .incompatible = log_file_features(orders),
             .stream = i / LOG_SUBSTREAMS,
             .substream = i % LOG_SUBSTREAMS,
             .n_vcpus = n_vcpus,
         };
 
-        if (log_file_exists(n_vcpus, race, header.stream, header.substream) &&
+        if (log_file_exists(n_vcpus, orders, header.stream, header.substream) &&
             !create(files, &files->file[i], &header, error)) {
             return false;
         }
@@ -83,7 +83,7 @@ static bool create_all(LogFiles *files, unsigned n_vcpus, bool race, GError **er
     return true;
 }
 
-LogFiles *log_files_new(const char *directory, unsigned n_vcpus, bool race, GError **error)
+LogFiles *log_files_new(const char *directory, unsigned n_vcpus, OrderSet orders, GError **error)
 {
     unsigned n_files = (n_vcpus + 1) * LOG_SUBSTREAMS;
     g_autoptr(LogFiles) files = g_malloc0(sizeof(*files) + n_files * sizeof(files->file[0]));
@@ -93,7 +93,7 @@ LogFiles *log_files_new(const char *directory, unsigned n_vcpus, bool race, GErr
     for (unsigned i = 0; i < n_files; i++) {
         files->file[i].fd = -1;
     }
-    if (!create_all(files, n_vcpus, race, error)) {
+    if (!create_all(files, n_vcpus, orders, error)) {
         /* Leave nothing behind that looks like a recording. */
         for (unsigned i = 0; i < n_files; i++) {
             if (files->file[i].fd >= 0) {

@@ -13,8 +13,8 @@
 
 typedef struct LogFiles LogFiles;
 
-/* Create all files with their headers in @directory, or none.  @race: race logs, too. */
-LogFiles *log_files_new(const char *directory, unsigned n_vcpus, bool race, GError **error);
+/* Create all files of a recording with these orders in @directory, or none. */
+LogFiles *log_files_new(const char *directory, unsigned n_vcpus, OrderSet orders, GError **error);
 bool log_files_append(LogFiles *files, unsigned stream, LogSubstream substream,
                       const void *bytes, size_t n, GError **error);
 /* Return the size of a log's file, holes included; 0 if there is no such log. */

@@ -29,8 +29,11 @@
 #define LOG_FILE_MAGIC              "RepriseL"
 #define LOG_FILE_HEADER_BYTES       32
 #define LOG_FILE_COMPATIBLE         0
-#define LOG_FILE_RACE               1   /* the streams have race logs; set in all files */
-#define LOG_FILE_INCOMPATIBLE       LOG_FILE_RACE
+/* The orders of the recording; the same in all files. */
+#define LOG_FILE_KARMA              1   /* the streams have karma logs */
+#define LOG_FILE_RERUN              2   /* the streams have rerun logs */
+#define LOG_FILE_NO_FDR             4   /* the order logs have no WAIT; only with one of these */
+#define LOG_FILE_INCOMPATIBLE       (LOG_FILE_KARMA | LOG_FILE_RERUN | LOG_FILE_NO_FDR)
 
 #define LOG_BLOCK_MAGIC             "RBlk"
 #define LOG_BLOCK_HEADER_BYTES      52

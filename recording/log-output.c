@@ -285,10 +285,10 @@ static void *output_thread(void *opaque)
     return NULL;
 }
 
-LogOutput *log_output_new(const char *directory, unsigned n_vcpus, bool race,
+LogOutput *log_output_new(const char *directory, unsigned n_vcpus, OrderSet orders,
                           void (*tick)(void *opaque), void *opaque, GError **error)
 {
-    LogFiles *files = log_files_new(directory, n_vcpus, race, error);
+    LogFiles *files = log_files_new(directory, n_vcpus, orders, error);
     LogOutput *output;
     pthread_condattr_t attributes;
 

@@ -54,10 +54,10 @@ LogBlock *log_block_new(const LogBlockHeader *header, LogBuffer *events);
 void log_block_free(LogBlock *block);
 
 /*
- * Create the files with their headers, or nothing.  @race: race logs, too.  The thread calls
- * @tick, without a lock held, each time log_output_tick() changes.
+ * Create the files of a recording with these orders, or nothing.  The thread calls @tick, without
+ * a lock held, each time log_output_tick() changes.
  */
-LogOutput *log_output_new(const char *directory, unsigned n_vcpus, bool race,
+LogOutput *log_output_new(const char *directory, unsigned n_vcpus, OrderSet orders,
                           void (*tick)(void *opaque), void *opaque, GError **error);
 bool log_output_start(LogOutput *output, GError **error);
 

@@ -39,7 +39,7 @@ struct LogReader {
     unsigned n_vcpus;
     unsigned stream;
     LogSubstream substream;
-    bool race;                  /* the recording has race logs */
+    OrderSet orders;            /* of the recording */
 
     uint64_t offset;            /* of the next block in the file */
     uint64_t n_blocks;          /* sequence number of the next block */
@@ -265,9 +265,9 @@ bool log_reader_dropped(const LogReader *reader, Position *reached)
     return reader->dropped;
 }
 
-bool log_reader_has_race(const LogReader *reader)
+OrderSet log_reader_orders(const LogReader *reader)
 {
-    return reader->race;
+    return reader->orders;
 }
 
 const char *log_reader_path(const LogReader *reader)
@@ -395,7 +395,7 @@ LogReader *log_reader_open(const char *directory, unsigned n_vcpus, unsigned str
 {
     g_autofree char *name = log_file_name(n_vcpus, stream, substream);
     g_autoptr(LogReader) reader = reader_new(directory, name);
-    LogFileHeader header;
+    LogFileHeader header = { 0 };
 
     if (open_file(reader, &header) &&
         (header.n_vcpus != n_vcpus || header.stream != stream || header.substream != substream)) {
@@ -406,7 +406,7 @@ LogReader *log_reader_open(const char *directory, unsigned n_vcpus, unsigned str
     reader->n_vcpus = n_vcpus;
     reader->stream = stream;
     reader->substream = substream;
-    reader->race = header.incompatible & LOG_FILE_RACE;
+    reader->orders = log_file_orders(header.incompatible);
     reader->coder.stream = stream;
     if (reader->error || !skip_dropped(reader)) {
         g_propagate_error(error, g_error_copy(reader->error));
@@ -452,11 +452,12 @@ unsigned log_directory_n_vcpus(const char *directory, GError **error)
     return read_first_header(directory, &header, error) ? header.n_vcpus : 0;
 }
 
-bool log_directory_has_race(const char *directory)
+OrderSet log_directory_orders(const char *directory)
 {
     LogFileHeader header;
 
-    return read_first_header(directory, &header, NULL) && header.incompatible & LOG_FILE_RACE;
+    return read_first_header(directory, &header, NULL) ? log_file_orders(header.incompatible)
+                                                       : ORDER_SET_FDR;
 }
 
 LogReader *log_reader_copy(const LogReader *reader, LogEvent *last)

@@ -54,8 +54,8 @@ bool log_reader_cut_off(const LogReader *reader);
  */
 bool log_reader_dropped(const LogReader *reader, Position *reached);
 
-/* Return true if the log belongs to a recording with race logs. */
-bool log_reader_has_race(const LogReader *reader);
+/* Return the orders of the recording to which the log belongs. */
+OrderSet log_reader_orders(const LogReader *reader);
 
 /* Return the path of the log, "DIRECTORY/vcpu-0.order"; it belongs to @reader. */
 const char *log_reader_path(const LogReader *reader);
@@ -93,10 +93,10 @@ bool log_reader_being_written(const LogReader *reader);
 /* Return the number of vCPUs by the log of vCPU 0 in @directory; 0 and @error on failure. */
 unsigned log_directory_n_vcpus(const char *directory, GError **error);
 /*
- * Return true if there are race logs, by the log of vCPU 0 in @directory.  Return false if that
- * cannot be read, which callers notice when they open it.
+ * Return the orders of a recording, by the log of vCPU 0 in @directory.  Return FDR's if that cannot
+ * be read, which callers notice when they open it.
  */
-bool log_directory_has_race(const char *directory);
+OrderSet log_directory_orders(const char *directory);
 
 /* Return "dma-write at 17: address=0x40001000 bytes=64", to be freed by the caller. */
 char *log_event_format(const LogEvent *event);

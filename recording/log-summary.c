@@ -4,15 +4,33 @@
  */
 #include "recording/log-reader.h"
 
+/* Append a set of streams, "{0,2}". */
+static void format_set(GString *text, uint64_t set)
+{
+    const char *before = "{";
+
+    for (unsigned i = 0; i < 64; i++) {
+        if (set >> i & 1) {
+            g_string_append_printf(text, "%s%u", before, i);
+            before = ",";
+        }
+    }
+    g_string_append(text, set ? "}" : "{}");
+}
+
 char *log_event_format_fields(const LogEvent *event)
 {
     const LogEventInfo *info = &log_event_table()[event->kind];
     GString *text = g_string_new(NULL);
 
     for (unsigned i = 0; i < info->n_values; i++) {
-        g_string_append_printf(text, info->hex[i] ? "%s%s=0x%" G_GINT64_MODIFIER "x"
-                                                  : "%s%s=%" G_GUINT64_FORMAT,
-                               i ? " " : "", info->field[i], event->value[i]);
+        g_string_append_printf(text, "%s%s=", i ? " " : "", info->field[i]);
+        if (info->set[i]) {
+            format_set(text, event->value[i]);
+        } else {
+            g_string_append_printf(text, info->hex[i] ? "0x%" G_GINT64_MODIFIER "x"
+                                                      : "%" G_GUINT64_FORMAT, event->value[i]);
+        }
     }
     if (info->has_bytes) {
         g_string_append_printf(text, "%sbytes=%zu", text->len ? " " : "", event->n_bytes);

@@ -10,8 +10,9 @@
  *  - An order block is handed over after all data that was appended before it.
  *    So, however the recording ends, the data log reaches at least as far as the
  *    order log: replay need only look at the order logs to find how far it can
- *    go (docs/log-format.md, "Cut off").  Likewise a race block is handed over
- *    after all events of the order log that were appended before it.
+ *    go (docs/log-format.md, "Cut off").  Likewise a block of episodes is handed
+ *    over after all data and all events of the order log that were appended
+ *    before it.
  *  - A block can be decoded by itself: differences start anew in each.
  *  - Waits are held back, to be merged (held-waits.h).  No other event of the
  *    order log passes them.  So a log that is cut off ends before them.
@@ -40,9 +41,10 @@ struct LogStream {
     unsigned index;
     unsigned tick;              /* log_output_tick() when all was handed over last */
     bool resting;               /* written by the owner, with rest_lock held */
+    bool held;                  /* under rest_lock: its holder may append episodes at rest */
     bool finished;              /* under rest_lock: its last blocks are closed */
     Position reached;           /* position at the last log_stream_rest(); 0: unknown */
-    HeldWaits held;             /* waits that are not in the order log yet */
+    HeldWaits waits;            /* waits that are not in the order log yet */
     Log log[LOG_SUBSTREAMS];
     uint64_t accounts[LOG_ACCOUNTS];    /* atomic */
     /* The owner takes it to start and end a rest; other threads hold it to use a resting stream. */
@@ -52,10 +54,12 @@ struct LogStream {
 
 struct LogWriter {
     unsigned n_streams;
-    bool race;                  /* streams have race logs */
+    OrderSet orders;
     LogOutput *output;
     LogStream **streams;
     Position hold_waits;        /* waits at most so far apart are merged */
+    LogTick *tick;              /* or NULL */
+    void *opaque;               /* of @tick */
     bool finished;
 };
 
@@ -115,7 +119,7 @@ static void close_if_any(LogStream *stream, LogSubstream substream)
 }
 
 /* The logs in the order in which blocks are pushed (see the rules above). */
-static const LogSubstream push_order[] = { LOG_DATA, LOG_ORDER, LOG_RACE };
+static const LogSubstream push_order[] = { LOG_DATA, LOG_ORDER, LOG_KARMA, LOG_RERUN };
 
 G_STATIC_ASSERT(G_N_ELEMENTS(push_order) == LOG_SUBSTREAMS);
 
@@ -124,9 +128,11 @@ static void hand_over(LogStream *stream, bool wait)
 {
     GQueue blocks = G_QUEUE_INIT;
     LogBlock *block;
+    bool any = false;
 
     for (int i = LOG_SUBSTREAMS - 1; i > 0; i--) {
-        if (!g_queue_is_empty(&stream->log[push_order[i]].closed)) {
+        any |= !g_queue_is_empty(&stream->log[push_order[i]].closed);
+        if (any) {
             close_if_any(stream, push_order[i - 1]);
         }
     }
@@ -147,8 +153,9 @@ static void append(LogStream *stream, const LogEvent *event)
     Log *log = &stream->log[info->substream];
     size_t before;
 
-    g_assert(log_file_exists(stream->n_streams - 1, stream->writer->race, stream->index,
+    g_assert(log_file_exists(stream->n_streams - 1, stream->writer->orders, stream->index,
                              info->substream));
+    g_assert(event->kind != LOG_EVENT_WAIT || order_set_has(stream->writer->orders, RACE_FDR));
     if (info->substream == LOG_ORDER) {
         log_stream_publish(stream);     /* no event passes a held wait */
     }
@@ -180,13 +187,13 @@ bool log_wait(LogStream *stream, Position position, unsigned source, Position st
         append_wait(&wait, stream);
         return true;
     }
-    return held_waits_add(&stream->held, &wait, most, append_wait, stream);
+    return held_waits_add(&stream->waits, &wait, most, append_wait, stream);
 }
 
 void log_stream_publish(LogStream *stream)
 {
-    if (stream->held.n > 0) {
-        held_waits_release(&stream->held, append_wait, stream);
+    if (stream->waits.n > 0) {
+        held_waits_release(&stream->waits, append_wait, stream);
     }
 }
 
@@ -227,10 +234,28 @@ void log_event_bytes(LogStream *stream, LogEventKind kind, Position position,
 void log_episode(LogStream *stream, Position end, uint32_t pred, uint32_t succ,
                  const uint8_t *again, size_t n_again)
 {
-    g_assert(!stream->resting);
+    g_assert(!stream->resting || stream->held);
     append(stream, &(LogEvent) {
         .kind = LOG_EVENT_EPISODE, .position = end, .value = { pred, succ },
         .bytes = again, .n_bytes = n_again,
+    });
+}
+
+void log_stamped(LogStream *stream, Position end, uint64_t time)
+{
+    g_assert(!stream->resting || stream->held);
+    append(stream, &(LogEvent) {
+        .kind = LOG_EVENT_STAMPED, .position = end, .value = { time },
+    });
+}
+
+void log_cut(LogStream *stream, RaceOrder order, Position position)
+{
+    g_assert(!stream->resting || stream->held);
+    g_assert(order == RACE_KARMA || order == RACE_RERUN);
+    append(stream, &(LogEvent) {
+        .kind = order == RACE_KARMA ? LOG_EVENT_CUT : LOG_EVENT_STAMPED_CUT,
+        .position = position,
     });
 }
 
@@ -250,6 +275,11 @@ static bool has_closed_blocks(LogStream *stream)
         }
     }
     return false;
+}
+
+bool log_stream_tick(LogStream *stream)
+{
+    return log_output_tick(stream->writer->output) != stream->tick;
 }
 
 bool log_stream_boundary(LogStream *stream)
@@ -286,6 +316,26 @@ void log_stream_resume(LogStream *stream)
     pthread_mutex_unlock(&stream->rest_lock);
 }
 
+void log_stream_hold(LogStream *stream)
+{
+    pthread_mutex_lock(&stream->rest_lock);
+    g_assert(stream->resting);
+    stream->held = true;
+}
+
+void log_stream_release(LogStream *stream)
+{
+    stream->held = false;
+    pthread_mutex_unlock(&stream->rest_lock);
+}
+
+/* The lock by which a stream begins to rest makes these visible to the log writer thread. */
+void log_writer_set_tick(LogWriter *writer, LogTick *tick, void *opaque)
+{
+    writer->tick = tick;
+    writer->opaque = opaque;
+}
+
 /* Append a MARK if the log does not tell the position.  Called at rest, with rest_lock held. */
 static void mark_position(LogStream *stream)
 {
@@ -297,11 +347,23 @@ static void mark_position(LogStream *stream)
 /* Close and hand over all blocks.  Called at rest, with rest_lock held. */
 static void close_all(LogStream *stream)
 {
-    if (!stream->writer->race) {
+    if (order_set_has(stream->writer->orders, RACE_FDR)) {
         mark_position(stream);
     }
     close_open_blocks(stream);
     hand_over(stream, false);
+}
+
+/* Let the owner of the episodes append what has ended.  Called at rest, with rest_lock held. */
+static void tell_tick(LogStream *stream)
+{
+    LogWriter *writer = stream->writer;
+
+    if (stream->reached > 0 && writer->tick) {
+        stream->held = true;
+        writer->tick(stream->index, stream->reached, writer->opaque);
+        stream->held = false;
+    }
 }
 
 /* Called by the log writer thread, five times a second. */
@@ -314,6 +376,7 @@ static void empty_resting_streams(void *opaque)
 
         pthread_mutex_lock(&stream->rest_lock);
         if (stream->resting && !stream->finished) {
+            tell_tick(stream);
             close_all(stream);
         }
         pthread_mutex_unlock(&stream->rest_lock);
@@ -326,7 +389,7 @@ LogPlaces *log_writer_places(LogWriter *writer)
     LogPlaces *places = g_malloc0(sizeof(*places) + n * sizeof(places->place[0]));
 
     places->n_streams = writer->n_streams;
-    places->race = writer->race;
+    places->episodes = writer->orders & ORDER_SET_EPISODES;
     for (unsigned i = 0; i < writer->n_streams; i++) {
         LogStream *stream = writer->streams[i];
 
@@ -382,13 +445,16 @@ void log_places_free(LogPlaces *places)
     }
 }
 
-static LogWriter *writer_new(const char *directory, unsigned n_vcpus, bool race, GError **error)
+LogWriter *log_writer_new(const char *directory, unsigned n_vcpus, OrderSet orders,
+                          GError **error)
 {
     g_autoptr(LogWriter) writer = g_new0(LogWriter, 1);
 
     g_assert(n_vcpus > 0 && n_vcpus <= RECORDER_MAX_VCPUS);
-    writer->race = race;
-    writer->output = log_output_new(directory, n_vcpus, race, empty_resting_streams, writer, error);
+    g_assert(orders && !(orders & ~ORDER_SET_ALL));
+    writer->orders = orders;
+    writer->output = log_output_new(directory, n_vcpus, orders, empty_resting_streams, writer,
+                                    error);
     if (!writer->output) {
         return NULL;
     }
@@ -402,16 +468,6 @@ static LogWriter *writer_new(const char *directory, unsigned n_vcpus, bool race,
         return NULL;
     }
     return g_steal_pointer(&writer);
-}
-
-LogWriter *log_writer_new(const char *directory, unsigned n_vcpus, GError **error)
-{
-    return writer_new(directory, n_vcpus, false, error);
-}
-
-LogWriter *log_writer_new_with_race(const char *directory, unsigned n_vcpus, GError **error)
-{
-    return writer_new(directory, n_vcpus, true, error);
 }
 
 LogStream *log_writer_stream(LogWriter *writer, unsigned stream)
@@ -459,7 +515,7 @@ bool log_writer_finish(LogWriter *writer, GError **error)
         pthread_mutex_lock(&stream->rest_lock);
         log_stream_publish(stream);
         for (int j = 0; j < LOG_SUBSTREAMS; j++) {
-            if (log_file_exists(writer->n_streams - 1, writer->race, i, j)) {
+            if (log_file_exists(writer->n_streams - 1, writer->orders, i, j)) {
                 close_block(stream, j, LOG_BLOCK_LAST);
             }
         }

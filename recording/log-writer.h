@@ -14,6 +14,7 @@
 
 #include "recording/log-events.h"
 #include "recording/log-format.h"
+#include "recording/orders.h"
 #include "recording/position.h"
 
 typedef struct LogWriter LogWriter;
@@ -21,11 +22,11 @@ typedef struct LogStream LogStream;
 
 /*
  * Start to write logs in @directory, which exists and has none yet.  Stream i is
- * vCPU i, stream @n_vcpus is DMA.
+ * vCPU i, stream @n_vcpus is DMA.  @orders are those of the recording.  Without FDR's the caller logs
+ * no WAIT.
  */
-LogWriter *log_writer_new(const char *directory, unsigned n_vcpus, GError **error);
-/* The same with race logs, for an order other than FDR's.  The caller logs no WAIT then. */
-LogWriter *log_writer_new_with_race(const char *directory, unsigned n_vcpus, GError **error);
+LogWriter *log_writer_new(const char *directory, unsigned n_vcpus, OrderSet orders,
+                          GError **error);
 LogStream *log_writer_stream(LogWriter *writer, unsigned stream);
 /* Merge waits that are at most @most steps apart; 0, as at first: none.  Before the first event. */
 void log_writer_hold_waits(LogWriter *writer, Position most);
@@ -51,12 +52,19 @@ void log_event_bytes(LogStream *stream, LogEventKind kind, Position position,
                      uint64_t value, const void *bytes, size_t n);
 
 /*
- * Append an EPISODE that ended at @end, after all events of the order log before @end.  @pred and
- * @succ are sets of other streams below LOG_EPISODE_STREAMS.  @again: @n_again streams of @pred, in
- * ascending order, one for each further edge.
+ * Episodes.  Called by the stream's owner while the stream does not rest.  Of a stream that rests,
+ * called by a LogTick for that stream, or between log_stream_hold() and log_stream_release().
+ *
+ * log_episode() appends an EPISODE of Karma that ended at @end, after all events of the order log
+ * before @end.  @pred and @succ are sets of other streams below LOG_EPISODE_STREAMS.  @again:
+ * @n_again streams of @pred, in ascending order, one for each further edge.
  */
 void log_episode(LogStream *stream, Position end, uint32_t pred, uint32_t succ,
                  const uint8_t *again, size_t n_again);
+/* Append an episode of Rerun, in the same way.  Times of a stream grow. */
+void log_stamped(LogStream *stream, Position end, uint64_t time);
+/* Append a barrier to the log of @order, which has episodes.  All streams append theirs. */
+void log_cut(LogStream *stream, RaceOrder order, Position position);
 
 /*
  * Hand over the blocks that are due.  Called by the stream's owner at a boundary,
@@ -64,6 +72,11 @@ void log_episode(LogStream *stream, Position end, uint32_t pred, uint32_t succ,
  * Return false once writing has failed.
  */
 bool log_stream_boundary(LogStream *stream);
+/*
+ * Return true if the next log_stream_boundary() hands over all events, since they get old.  The
+ * owner logs the episodes that it has ended before that.
+ */
+bool log_stream_tick(LogStream *stream);
 
 /*
  * Begin and end a time in which the owner does not use the stream (the vCPU is
@@ -75,10 +88,25 @@ bool log_stream_boundary(LogStream *stream);
  * @reached: the log has all events before this position.  If the stream still rests
  * when its events are handed over, and no event tells this position, a MARK is
  * appended, since other streams may wait for it.  0: the position is unknown.
- * With race logs there are no MARKs: the end of an episode tells its position.
+ * Without FDR's order there are no MARKs: the end of an episode tells its position.
  */
 void log_stream_rest(LogStream *stream, Position reached);
 void log_stream_resume(LogStream *stream);
+
+/*
+ * Keep a stream that rests from being resumed or handed over, so that the caller can append
+ * episodes and cuts to it.  Any thread.
+ */
+void log_stream_hold(LogStream *stream);
+void log_stream_release(LogStream *stream);
+
+/*
+ * Told of a stream that rests at @reached, which is known, before its events are handed over.  May
+ * append episodes to it.  Called by the log writer thread, with the stream held.
+ */
+typedef void LogTick(unsigned stream, Position reached, void *opaque);
+/* Set what is called then.  Before the first event. */
+void log_writer_set_tick(LogWriter *writer, LogTick *tick, void *opaque);
 
 /* The place where a log continues, between two blocks. */
 typedef struct LogPlace {
@@ -91,7 +119,7 @@ typedef struct LogPlace {
 typedef struct LogPlaces {
     struct LogMark *mark;
     unsigned n_streams;
-    bool race;                  /* there are race logs */
+    OrderSet episodes;          /* the orders that have logs of their own */
     LogPlace place[];           /* stream * LOG_SUBSTREAMS + substream */
 } LogPlaces;
 

@@ -221,6 +221,27 @@ static bool load_end(Manifest *manifest, GKeyFile *keys, GError **error)
            get_number(keys, "end", "arcs", UINT64_MAX, &manifest->arcs, error);
 }
 
+/* Recordings of FDR alone have no such key: they are as they were before there were others. */
+static bool load_orders(Manifest *manifest, GKeyFile *keys, GError **error)
+{
+    g_autofree char *text = NULL;
+    g_autoptr(GError) why = NULL;
+    Orders orders;
+
+    if (!g_key_file_has_group(keys, "order")) {
+        return true;
+    }
+    text = get_text(keys, "order", "recorded", error);
+    if (!text) {
+        return false;
+    }
+    if (!orders_parse(text, &orders, &why)) {
+        return manifest_invalid(error, "[order] recorded: %s", why->message);
+    }
+    manifest_set_orders(manifest, &orders);
+    return true;
+}
+
 static Manifest *from_keys(GKeyFile *keys, SummedTextSum sum, GError **error)
 {
     g_autoptr(Manifest) manifest = NULL;
@@ -245,6 +266,7 @@ static Manifest *from_keys(GKeyFile *keys, SummedTextSum sum, GError **error)
         !get_number(keys, "machine", "console-address", UINT64_MAX,
                     &manifest->console_address, error) ||
         !get_number(keys, "start", "time", INT64_MAX, &start_time, error) ||
+        !load_orders(manifest, keys, error) ||
         !load_end(manifest, keys, error)) {
         return NULL;
     }

@@ -45,7 +45,32 @@ Manifest *manifest_new(unsigned n_vcpus)
     manifest->register_digests = g_new0(uint64_t, n_vcpus);
     manifest->instructions = g_new0(uint64_t, n_vcpus);
     manifest->checkpoints = g_ptr_array_new_with_free_func(g_free);
+    manifest_set_orders(manifest, &(Orders) { .set = ORDER_SET_FDR });
     return manifest;
+}
+
+void manifest_set_orders(Manifest *manifest, const Orders *orders)
+{
+    manifest->orders = *orders;
+    manifest->follow = orders_first(orders);
+}
+
+bool manifest_follow(Manifest *manifest, const char *directory, const char *name, GError **error)
+{
+    RaceOrder order;
+
+    if (!order_parse_name(name, &order, error)) {
+        return false;
+    }
+    if (!orders_has(&manifest->orders, order)) {
+        g_autofree char *has = order_set_format(manifest->orders.set);
+
+        g_set_error(error, ORDERS_ERROR, ORDERS_ERROR_MISSING,
+                    "%s was not recorded with the order %s: it has %s", directory, name, has);
+        return false;
+    }
+    manifest->follow = order;
+    return true;
 }
 
 void manifest_free(Manifest *manifest)
@@ -112,6 +137,11 @@ static GString *manifest_format(const Manifest *manifest)
     g_key_file_set_uint64(keys, "machine", "vcpus", manifest->n_vcpus);
     g_key_file_set_uint64(keys, "machine", "ram-size", manifest->ram_size);
     g_key_file_set_string(keys, "machine", "console-address", address);
+    if (manifest->orders.set != ORDER_SET_FDR) {
+        g_autofree char *orders = orders_format(&manifest->orders);
+
+        g_key_file_set_string(keys, "order", "recorded", orders);
+    }
     g_key_file_set_int64(keys, "start", "time", manifest->start_time);
     g_key_file_set_boolean(keys, "end", "complete", manifest->complete);
     if (manifest->cut) {

@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "recording/orders.h"
 #include "recording/position.h"
 
 /* The manifest owns its strings: store copies (g_strdup()).  NULL stands for "". */
@@ -37,6 +38,9 @@ typedef struct Manifest {
     char *console;              /* "pl011"; "" if there is none */
     uint64_t console_address;   /* guest-physical, of the data register; 0 if none */
 
+    Orders orders;              /* of steps, that were recorded */
+    RaceOrder follow;           /* the one that replay follows; not saved */
+
     char *start;                /* MANIFEST_START_... */
     int64_t start_time;         /* seconds since 1970; informational */
 
@@ -49,7 +53,7 @@ typedef struct Manifest {
     uint64_t *register_digests; /* one per vCPU */
     char *ram_digest;           /* recording/ram-digest.h */
     uint64_t *instructions;     /* one per vCPU */
-    uint64_t arcs;
+    uint64_t arcs;              /* WAITs, or else what the first order of @orders has */
 
     /* Directories of the checkpoints, below the recording's, oldest first; of char *. */
     GPtrArray *checkpoints;
@@ -66,11 +70,19 @@ typedef struct Manifest {
 
 /*
  * Return the manifest of a recording that this build starts, of a machine with
- * @n_vcpus.  Per-vCPU arrays are allocated and zeroed; @end is NULL.
+ * @n_vcpus.  Per-vCPU arrays are allocated and zeroed; @end is NULL.  The order is FDR's.
  */
 Manifest *manifest_new(unsigned n_vcpus);
 void manifest_free(Manifest *manifest);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Manifest, manifest_free)
+
+/* Set the orders that are recorded.  Replay follows the first of them. */
+void manifest_set_orders(Manifest *manifest, const Orders *orders);
+/*
+ * Let replay follow the order of this name instead of the first one.  Return false and @error if
+ * the recording in @directory does not have it.
+ */
+bool manifest_follow(Manifest *manifest, const char *directory, const char *name, GError **error);
 
 void manifest_add_checkpoint(Manifest *manifest, const char *name);
 

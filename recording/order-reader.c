@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * See order-reader.h.  An episode is logged with its end, but its WAITs come at its begin, and name
- * the ends of other streams' episodes.  So each race log is read twice: by its own stream, and by a
- * reader that runs ahead as far as another stream needs.  What that one read is kept until all
+ * the ends of other streams' episodes.  So each log of episodes is read twice: by its own stream,
+ * and by a reader that runs ahead as far as another stream needs.  What that one read is kept until all
  * other streams have got past it; at most, that is what lies between two cuts.
  *
- * In a race log that is sound, what is sent and what is awaited are equal at each cut.  So each
+ * In logs that are sound, what is sent and what is awaited are equal at each cut.  So each
  * other stream goes through the list of what was read ahead from front to end, and only once.
  */
 #include "recording/order-reader.h"
 
-/* An event of a race log that was read ahead. */
+/* An event of a log of episodes that was read ahead. */
 typedef struct Ahead {
     LogEventKind kind;
     Position end;
     uint64_t value;             /* of an EPISODE: SUCC; of a STAMPED: its time */
 } Ahead;
 
-/* What is read ahead of the race log of a stream.  Under the lock. */
+/* What is read ahead of the episodes of a stream.  Under the lock. */
 typedef struct Wakes {
     LogReader *log;
     GArray *list;               /* of Ahead */
@@ -31,12 +31,12 @@ typedef struct Wakes {
 
 typedef struct Stream {
     LogReader *order;
-    LogReader *race;            /* NULL: the order is FDR's */
+    LogReader *episodes;        /* NULL: the order is FDR's */
     LogEvent event;             /* the next of the order log, if @has_event */
     bool has_event;
-    bool order_ended, race_ended;
+    bool order_ended, episodes_ended;
+    bool order_cut_off, episodes_cut_off;       /* if they have ended */
     Position begin, end;        /* of the present episode */
-    LogEventKind kind;          /* of the episodes; LOG_EVENT_CUT: not known yet */
     uint64_t next_time;         /* the least time of the next STAMPED */
     GArray *waits;              /* of LogEvent, at @begin */
     unsigned n_waits;           /* how many of them were returned */
@@ -46,12 +46,29 @@ typedef struct Stream {
 
 struct OrderReader {
     unsigned n_streams;
+    RaceOrder order;
+    bool tolerant;              /* a bad log is one that was cut off */
     Stream *stream;
     GMutex lock;
     Wakes *wakes;
 };
 
 /* --- reading ahead ----------------------------------------------------------------------- */
+
+/* Read an event as log_reader_next() does.  At the end, set *@cut_off. */
+static LogReaderResult read_log(const OrderReader *reader, LogReader *log, LogEvent *event,
+                                bool *cut_off, GError **error)
+{
+    LogReaderResult result = log_reader_next(log, event, reader->tolerant ? NULL : error);
+
+    if (result == LOG_READER_END) {
+        *cut_off = log_reader_cut_off(log);
+    } else if (result == LOG_READER_BAD && reader->tolerant) {
+        *cut_off = true;
+        return LOG_READER_END;
+    }
+    return result;
+}
 
 /* Remove what all other streams have got past. */
 static void trim(OrderReader *reader, unsigned source)
@@ -80,7 +97,7 @@ static bool consider(OrderReader *reader, unsigned stream, unsigned source, cons
     *ahead = NULL;
     if (wakes->next[stream] == wakes->trimmed + wakes->list->len && !wakes->ended) {
         LogEvent event;
-        LogReaderResult result = log_reader_next(wakes->log, &event, error);
+        LogReaderResult result = read_log(reader, wakes->log, &event, &wakes->cut_off, error);
         Ahead next;
 
         if (result == LOG_READER_BAD) {
@@ -88,7 +105,6 @@ static bool consider(OrderReader *reader, unsigned stream, unsigned source, cons
         }
         if (result == LOG_READER_END) {
             wakes->ended = true;
-            wakes->cut_off = log_reader_cut_off(wakes->log);
         } else {
             trim(reader, source);
             next = (Ahead) {
@@ -116,7 +132,7 @@ static bool G_GNUC_PRINTF(3, 4) bad(Stream *stream, GError **error, const char *
     va_end(arguments);
     g_set_error(error, LOG_READER_ERROR, LOG_READER_ERROR_DAMAGED,
                 "%s: what follows on position %" G_GUINT64_FORMAT ": %s",
-                log_reader_path(stream->race), stream->begin, what);
+                log_reader_path(stream->episodes), stream->begin, what);
     return false;
 }
 
@@ -212,10 +228,6 @@ static bool wait_for_earlier(OrderReader *reader, unsigned index, const LogEvent
             found = true;
             wakes->next[index]++;
         }
-        if (ahead && ahead->kind == LOG_EVENT_EPISODE) {
-            return bad(&reader->stream[index], error, "stream %u has episodes of another order",
-                       i);
-        }
         if (i != index && !ahead && wakes->cut_off) {
             add_wait(&reader->stream[index], i, UINT64_MAX);    /* there may have been more */
         } else if (found) {
@@ -238,7 +250,7 @@ static bool wait_for_cuts(OrderReader *reader, unsigned index, GError **error)
             if (ahead) {
                 reader->wakes[i].next[index]++;
             }
-            if (!ahead || ahead->kind == LOG_EVENT_CUT) {
+            if (!ahead || log_event_is_cut(ahead->kind)) {
                 break;
             }
             if (leads_to(ahead, index)) {
@@ -255,17 +267,13 @@ static bool wait_for_cuts(OrderReader *reader, unsigned index, GError **error)
 
 /* --- a stream -------------------------------------------------------------------------------- */
 
-/* Check the rules for what follows on what in a race log.  Return false and @error. */
-static bool check_race(Stream *stream, const LogEvent *event, GError **error)
+/* Check the rules for what follows on what in a log of episodes.  Return false and @error. */
+static bool check_episode(Stream *stream, const LogEvent *event, GError **error)
 {
-    if (event->kind == LOG_EVENT_CUT) {
+    if (log_event_is_cut(event->kind)) {
         return event->position == stream->end ||
                bad(stream, error, "steps before a cut that no episode has");
     }
-    if (stream->kind != LOG_EVENT_CUT && event->kind != stream->kind) {
-        return bad(stream, error, "episodes of two orders");
-    }
-    stream->kind = event->kind;
     if (event->kind == LOG_EVENT_STAMPED) {
         if (event->value[0] < stream->next_time) {
             return bad(stream, error, "its time is not later than that of the one before");
@@ -275,20 +283,21 @@ static bool check_race(Stream *stream, const LogEvent *event, GError **error)
     return true;
 }
 
-/* Go on to the next event of the race log, at the end of the present episode. */
+/* Go on to the next event of the log of episodes, at the end of the present one. */
 static bool next_episode(OrderReader *reader, unsigned index, GError **error)
 {
     Stream *stream = &reader->stream[index];
     LogEvent event;
-    LogReaderResult result = log_reader_next(stream->race, &event, error);
+    LogReaderResult result = read_log(reader, stream->episodes, &event, &stream->episodes_cut_off,
+                                      error);
     bool ok;
 
     if (result == LOG_READER_END) {
-        stream->race_ended = true;
+        stream->episodes_ended = true;
         return true;
     }
     stream->begin = stream->end;
-    if (result == LOG_READER_BAD || !check_race(stream, &event, error)) {
+    if (result == LOG_READER_BAD || !check_episode(stream, &event, error)) {
         return false;
     }
     stream->n_waits = 0;
@@ -302,21 +311,31 @@ static bool next_episode(OrderReader *reader, unsigned index, GError **error)
     return ok;
 }
 
-/* Read the next event of the order log, unless there is one already. */
-static bool fill_event(Stream *stream, GError **error)
+/* Return true if an event of the order log belongs to FDR's order alone. */
+static bool is_of_fdr(const LogEvent *event)
 {
+    return event->kind == LOG_EVENT_WAIT || event->kind == LOG_EVENT_MARK;
+}
+
+/* Read the next event of the order log that is not FDR's, unless there is one already. */
+static bool fill_event(OrderReader *reader, Stream *stream, GError **error)
+{
+    bool has_fdr = order_set_has(log_reader_orders(stream->order), RACE_FDR);
     LogReaderResult result;
 
     if (stream->has_event || stream->order_ended) {
         return true;
     }
-    result = log_reader_next(stream->order, &stream->event, error);
+    do {
+        result = read_log(reader, stream->order, &stream->event, &stream->order_cut_off, error);
+    } while (result == LOG_READER_EVENT && has_fdr && is_of_fdr(&stream->event));
     stream->has_event = result == LOG_READER_EVENT;
     stream->order_ended = result == LOG_READER_END;
     if (stream->has_event && stream->event.kind == LOG_EVENT_WAIT) {
         g_set_error(error, LOG_READER_ERROR, LOG_READER_ERROR_DAMAGED,
-                    "%s: a wait, though the order is in the race logs",
-                    log_reader_path(stream->order));
+                    "%s: a wait at position %" G_GUINT64_FORMAT ", though the recording was made "
+                    "without the order fdr", log_reader_path(stream->order),
+                    stream->event.position);
         return false;
     }
     return result != LOG_READER_BAD;
@@ -325,7 +344,7 @@ static bool fill_event(Stream *stream, GError **error)
 /* Both logs are read, up to the end of the last episode. */
 static LogReaderResult end(Stream *stream, LogEvent *event, GError **error)
 {
-    bool cut_off = log_reader_cut_off(stream->race);
+    bool cut_off = stream->episodes_cut_off;
 
     if (!cut_off && stream->has_event) {
         if (stream->event.position > stream->end) {
@@ -337,7 +356,7 @@ static LogReaderResult end(Stream *stream, LogEvent *event, GError **error)
         return LOG_READER_EVENT;
     }
     stream->ended = true;
-    stream->cut_off = cut_off || log_reader_cut_off(stream->order);
+    stream->cut_off = cut_off || stream->order_cut_off;
     if (cut_off) {
         *event = (LogEvent) { .kind = LOG_EVENT_MARK, .position = stream->end };
         return LOG_READER_EVENT;
@@ -345,7 +364,7 @@ static LogReaderResult end(Stream *stream, LogEvent *event, GError **error)
     return LOG_READER_END;
 }
 
-/* Merge the order log and the race log. */
+/* Merge the order log and the log of episodes. */
 static LogReaderResult merge(OrderReader *reader, unsigned index, LogEvent *event, GError **error)
 {
     Stream *stream = &reader->stream[index];
@@ -355,7 +374,7 @@ static LogReaderResult merge(OrderReader *reader, unsigned index, LogEvent *even
             *event = g_array_index(stream->waits, LogEvent, stream->n_waits++);
             return LOG_READER_EVENT;
         }
-        if (!fill_event(stream, error)) {
+        if (!fill_event(reader, stream, error)) {
             return LOG_READER_BAD;
         }
         if (stream->has_event && stream->event.position < stream->end) {
@@ -363,7 +382,7 @@ static LogReaderResult merge(OrderReader *reader, unsigned index, LogEvent *even
             *event = stream->event;
             return LOG_READER_EVENT;
         }
-        if (stream->race_ended) {
+        if (stream->episodes_ended) {
             return end(stream, event, error);
         }
         if (!next_episode(reader, index, error)) {
@@ -378,12 +397,17 @@ LogReaderResult order_reader_next(OrderReader *reader, unsigned stream_index, Lo
     Stream *stream = &reader->stream[stream_index];
     LogReaderResult result = LOG_READER_BAD;
 
-    if (!stream->race) {
-        return log_reader_next(stream->order, event, error);
+    if (!stream->episodes) {
+        return read_log(reader, stream->order, event, &stream->cut_off, error);
     }
     if (!stream->error) {
         result = stream->ended ? LOG_READER_END :
                  merge(reader, stream_index, event, &stream->error);
+    }
+    if (result == LOG_READER_BAD && reader->tolerant) {
+        g_clear_error(&stream->error);
+        stream->ended = stream->cut_off = true;
+        return LOG_READER_END;
     }
     if (result == LOG_READER_BAD) {
         g_propagate_error(error, g_error_copy(stream->error));
@@ -393,9 +417,7 @@ LogReaderResult order_reader_next(OrderReader *reader, unsigned stream_index, Lo
 
 bool order_reader_cut_off(const OrderReader *reader, unsigned stream)
 {
-    const Stream *s = &reader->stream[stream];
-
-    return s->race ? s->cut_off : log_reader_cut_off(s->order);
+    return reader->stream[stream].cut_off;
 }
 
 const LogReader *order_reader_log(const OrderReader *reader, unsigned stream)
@@ -415,43 +437,74 @@ static LogReader *open_log(const OrderReader *reader, const char *directory, uns
                   : log_reader_open(directory, n_vcpus, stream, substream, error);
 }
 
+/* Refuse a recording that does not have the order, and a log of another recording. */
+static bool check_orders(const OrderReader *reader, const char *directory, unsigned index,
+                         const LogPlaces *places, GError **error)
+{
+    const LogReader *log = reader->stream[index].order;
+    OrderSet orders = log_reader_orders(log);
+
+    if (orders != log_reader_orders(reader->stream[0].order)) {
+        g_set_error(error, LOG_READER_ERROR, LOG_READER_ERROR_DAMAGED,
+                    "%s: it belongs to a recording of other orders", log_reader_path(log));
+        return false;
+    }
+    if (!order_set_has(orders, reader->order)) {
+        g_autofree char *has = order_set_format(orders);
+
+        g_set_error(error, ORDERS_ERROR, ORDERS_ERROR_MISSING,
+                    "%s was not recorded with the order %s: it has %s", directory,
+                    order_name(reader->order), has);
+        return false;
+    }
+    if (places && places->episodes != (orders & ORDER_SET_EPISODES)) {
+        g_set_error(error, LOG_READER_ERROR, LOG_READER_ERROR_DAMAGED,
+                    "%s: the checkpoint is one of a recording of other orders",
+                    log_reader_path(log));
+        return false;
+    }
+    return true;
+}
+
 static bool open_stream(OrderReader *reader, const char *directory, unsigned index,
                         LogPlaces *places, GError **error)
 {
+    LogSubstream substream = log_of_order(reader->order);
     Stream *stream = &reader->stream[index];
     Wakes *wakes = &reader->wakes[index];
 
     stream->order = open_log(reader, directory, index, LOG_ORDER, places, error);
-    if (!stream->order) {
+    if (!stream->order || !check_orders(reader, directory, index, places, error)) {
         return false;
     }
-    if (!log_reader_has_race(stream->order)) {
+    if (reader->order == RACE_FDR) {
         return true;
     }
-    stream->race = open_log(reader, directory, index, LOG_RACE, places, error);
-    wakes->log = stream->race ? open_log(reader, directory, index, LOG_RACE, places, error) : NULL;
+    stream->episodes = open_log(reader, directory, index, substream, places, error);
+    wakes->log = stream->episodes ? open_log(reader, directory, index, substream, places, error)
+                                  : NULL;
     if (!wakes->log) {
         return false;
     }
     /* Logs whose first part was dropped begin at a cut, as all places are. */
-    log_reader_dropped(stream->race, &stream->end);
+    log_reader_dropped(stream->episodes, &stream->end);
     if (places) {
-        stream->end = log_place_of(places, index, LOG_RACE)->start;
+        stream->end = log_place_of(places, index, substream)->start;
     }
     stream->begin = stream->end;
-    stream->kind = LOG_EVENT_CUT;
     stream->waits = g_array_new(false, false, sizeof(LogEvent));
     wakes->list = g_array_new(false, false, sizeof(Ahead));
     wakes->next = g_new0(uint64_t, reader->n_streams);
     return true;
 }
 
-OrderReader *order_reader_open(const char *directory, unsigned n_vcpus, LogPlaces *places,
-                               GError **error)
+OrderReader *order_reader_open(const char *directory, unsigned n_vcpus, RaceOrder order,
+                               LogPlaces *places, GError **error)
 {
     g_autoptr(OrderReader) reader = g_new0(OrderReader, 1);
 
     reader->n_streams = n_vcpus + 1;
+    reader->order = order;
     reader->stream = g_new0(Stream, reader->n_streams);
     reader->wakes = g_new0(Wakes, reader->n_streams);
     g_mutex_init(&reader->lock);
@@ -459,15 +512,13 @@ OrderReader *order_reader_open(const char *directory, unsigned n_vcpus, LogPlace
         if (!open_stream(reader, directory, i, places, error)) {
             return NULL;
         }
-        if (log_reader_has_race(reader->stream[i].order) !=
-            log_reader_has_race(reader->stream[0].order)) {
-            g_set_error(error, LOG_READER_ERROR, LOG_READER_ERROR_DAMAGED,
-                        "%s: it belongs to a recording of another order",
-                        log_reader_path(reader->stream[i].order));
-            return NULL;
-        }
     }
     return g_steal_pointer(&reader);
+}
+
+void order_reader_tolerate(OrderReader *reader)
+{
+    reader->tolerant = true;
 }
 
 static void copy_stream(const Stream *stream, Stream *copy)
@@ -476,8 +527,8 @@ static void copy_stream(const Stream *stream, Stream *copy)
 
     *copy = *stream;
     copy->order = log_reader_copy(stream->order, stream->has_event ? &copy->event : &none);
-    if (stream->race) {
-        copy->race = log_reader_copy(stream->race, &none);
+    if (stream->episodes) {
+        copy->episodes = log_reader_copy(stream->episodes, &none);
         copy->waits = g_array_copy(stream->waits);
     }
     copy->error = stream->error ? g_error_copy(stream->error) : NULL;
@@ -488,6 +539,8 @@ OrderReader *order_reader_copy(const OrderReader *reader)
     OrderReader *copy = g_new0(OrderReader, 1);
 
     copy->n_streams = reader->n_streams;
+    copy->order = reader->order;
+    copy->tolerant = reader->tolerant;
     copy->stream = g_new0(Stream, reader->n_streams);
     copy->wakes = g_memdup2(reader->wakes, reader->n_streams * sizeof(Wakes));
     g_mutex_init(&copy->lock);
@@ -514,8 +567,8 @@ size_t order_reader_size(const OrderReader *reader)
         const Wakes *wakes = &reader->wakes[i];
 
         size += log_reader_size(stream->order);
-        if (stream->race) {
-            size += log_reader_size(stream->race) + log_reader_size(wakes->log) +
+        if (stream->episodes) {
+            size += log_reader_size(stream->episodes) + log_reader_size(wakes->log) +
                     stream->waits->len * sizeof(LogEvent) + wakes->list->len * sizeof(Ahead) +
                     reader->n_streams * sizeof(uint64_t);
         }
@@ -533,7 +586,7 @@ void order_reader_free(OrderReader *reader)
         Wakes *wakes = &reader->wakes[i];
 
         log_reader_free(stream->order);
-        log_reader_free(stream->race);
+        log_reader_free(stream->episodes);
         log_reader_free(wakes->log);
         g_clear_pointer(&stream->waits, g_array_unref);
         g_clear_pointer(&wakes->list, g_array_unref);

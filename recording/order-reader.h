@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Reads the order of steps of a recording, whatever recorded it, as FDR logs it: as the events of
- * the order logs with WAITs.  A recording of FDR is read as it is.  For Karma and Rerun the WAITs
- * are made of the race logs (docs/log-format.md, "Race logs"):
+ * Reads one of the orders of steps of a recording, as FDR logs it: as the events of the order logs
+ * with WAITs.  FDR's order is read as it is.  For Karma and Rerun the WAITs are made of the karma
+ * logs or of the rerun logs (docs/log-format.md, "Episodes"), and WAITs and MARKs of FDR, which the
+ * recording may have as well, are left out:
  *
  *  - Where an episode begins, before all other events there, it waits for the ends of the episodes
  *    that come before it.  For Karma these are those with an edge to it.  For Rerun it is the last
  *    episode of each other stream that has a smaller time, since the last cut.
  *  - A cut becomes a WAIT on each other stream, for the position of its cut.
  *  - If what is waited for is not there, since a log was cut off, the WAIT is for UINT64_MAX steps.
- *  - The race log that was cut off also cuts off the events: the last one is a MARK at the end of
- *    the last episode.  The order log has all events before that (log-writer.c).
+ *  - A log of episodes that was cut off also cuts off the events: the last one is a MARK at the end
+ *    of the last episode.  The order log has all events before that (log-writer.c).
  *
  * WAITs that those of the same stream before them imply may be left out.
  *
@@ -27,11 +28,12 @@
 typedef struct OrderReader OrderReader;
 
 /*
- * Open the logs of all streams; from @places on, where a checkpoint is, unless that is NULL.
- * Return NULL and @error on failure.
+ * Open the logs of all streams, to follow @order; from @places on, where a checkpoint is, unless
+ * that is NULL.  Return NULL and @error on failure, such as an order that the recording does not
+ * have.
  */
-OrderReader *order_reader_open(const char *directory, unsigned n_vcpus, LogPlaces *places,
-                               GError **error);
+OrderReader *order_reader_open(const char *directory, unsigned n_vcpus, RaceOrder order,
+                               LogPlaces *places, GError **error);
 void order_reader_free(OrderReader *reader);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(OrderReader, order_reader_free)
 
@@ -42,6 +44,9 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(OrderReader, order_reader_free)
 OrderReader *order_reader_copy(const OrderReader *reader);
 /* Return the memory that @reader takes, in bytes.  No thread reads meanwhile. */
 size_t order_reader_size(const OrderReader *reader);
+
+/* Take a log that is bad as one that was cut off there.  Before the first event is read. */
+void order_reader_tolerate(OrderReader *reader);
 
 /* Read the next event of @stream, as log_reader_next() does. */
 LogReaderResult order_reader_next(OrderReader *reader, unsigned stream, LogEvent *event,

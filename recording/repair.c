@@ -8,7 +8,8 @@
  *   consumed this input may have consumed more.  But a killed recorder has always written
  *   the data that its order log needs (docs/log-format.md, "Cut off"); so this only holds
  *   if the data log was damaged, or is shorter than the recorder left it.
- * - A stream that waits for a lost step ends where it waits.
+ * - A stream ends where its episodes end, if it has any.
+ * - A stream that waits for a lost step, by any order, ends where it waits.
  *
  * The repair copies what will be cut off, then saves the manifest with the new end, then
  * truncates the files.  So nothing is lost at any moment, and no replay relies on lost events.
@@ -124,6 +125,29 @@ static bool plan_log(RepairPlan *plan, const char *directory, const Manifest *ma
     return true;
 }
 
+/* Plan for the logs of episodes of a stream, which goes no further than these. */
+static bool plan_episodes(RepairPlan *plan, const char *directory, const Manifest *manifest,
+                          unsigned stream, Position *limit, GError **error)
+{
+    for (unsigned i = 0; i < RACE_ORDERS; i++) {
+        LogSubstream substream = log_of_order(i);
+        VerifiedLog log;
+        bool bad;
+
+        if (substream == LOG_ORDER || !orders_has(&manifest->orders, i)) {
+            continue;
+        }
+        if (!plan_log(plan, directory, manifest, stream, substream, &log, &bad, error)) {
+            return false;
+        }
+        plan->needed |= bad;
+        if (bad || log.cut_off) {
+            limit[stream] = MIN(limit[stream], log.reached);
+        }
+    }
+    return true;
+}
+
 /* Plan for all logs.  @limit gets how far each stream can go by its own logs, or CUT_NONE. */
 static bool plan_logs(RepairPlan *plan, const char *directory, const Manifest *manifest,
                       Position *limit, GError **error)
@@ -137,6 +161,9 @@ static bool plan_logs(RepairPlan *plan, const char *directory, const Manifest *m
         }
         plan->needed |= bad;
         limit[stream] = bad || order.cut_off ? order.reached : CUT_NONE;
+        if (!plan_episodes(plan, directory, manifest, stream, limit, error)) {
+            return false;
+        }
         if (stream == manifest->n_vcpus) {
             break;
         }
@@ -144,7 +171,7 @@ static bool plan_logs(RepairPlan *plan, const char *directory, const Manifest *m
             return false;
         }
         plan->needed |= bad;
-        /* If the order log is cut off, too, the data log reaches further: it is written first. */
+        /* If another log is cut off, too, the data log reaches further: it is written first. */
         if (bad || (data.cut_off && limit[stream] == CUT_NONE)) {
             limit[stream] = MIN(limit[stream], data.reached);
         }

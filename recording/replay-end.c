@@ -5,7 +5,6 @@
 #include "recording/replay-end.h"
 
 #include "recording/cut.h"
-#include "recording/log-reader.h"
 #include "recording/total-order.h"
 #include "recording/verify.h"
 
@@ -30,21 +29,10 @@ static Position *find_moment(const char *directory, const Manifest *manifest,
     return g_steal_pointer(&stop);
 }
 
-/* The player reads WAITs of order logs, and a recording with race logs has none there. */
-static bool has_waits(const char *directory, GError **error)
-{
-    if (log_directory_has_race(directory)) {
-        g_set_error(error, LOG_READER_ERROR, LOG_READER_ERROR_VERSION,
-                    "%s has race logs, which this reprise cannot replay", directory);
-        return false;
-    }
-    return true;
-}
-
 Position *replay_end_find(const char *directory, const Manifest *manifest,
                           const CheckpointPosition *place, const uint64_t *until, GError **error)
 {
-    if (!has_waits(directory, error) || !verify_for_replay(directory, manifest, error)) {
+    if (!verify_for_replay(directory, manifest, error)) {
         return NULL;
     }
     if (until) {

@@ -261,7 +261,7 @@ bool total_order_next(TotalOrder *order, uint64_t most, Run *run, GError **error
 static bool open_logs(TotalOrder *order, const CheckpointPosition *place, GError **error)
 {
     order->reader = order_reader_open(order->directory, order->n_streams - 1,
-                                      place ? place->logs : NULL, error);
+                                      order->manifest->follow, place ? place->logs : NULL, error);
     for (unsigned i = 0; order->reader && i < order->n_streams; i++) {
         Stream *stream = &order->stream[i];
 

@@ -32,7 +32,8 @@ typedef struct Run {
 
 /*
  * Open the order at the checkpoint of this number.  The recording is sound (verify.h).  @manifest
- * must outlive the result, which is to be freed by the caller.
+ * must outlive the result, which is to be freed by the caller; it says which of the recorded orders
+ * to follow.
  */
 TotalOrder *total_order_open(const char *directory, const Manifest *manifest, unsigned checkpoint,
                              GError **error);

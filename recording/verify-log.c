@@ -12,8 +12,10 @@
 
 typedef struct Check {
     const Manifest *manifest;
+    OrderSet orders;            /* as the log's header has them */
     bool is_dma;
-    Position reached;           /* steps that were made so far */
+    Position reached;           /* steps that were made so far; of a log of episodes: their end */
+    uint64_t next_time;         /* the least time of the next STAMPED */
     Registers registers;        /* as logged last */
     bool registers_are_new;     /* the event before was REGISTERS, */
     Position registers_at;      /* at this position */
@@ -108,6 +110,51 @@ static const char *check_event(Check *check, const LogEvent *event)
     return wrong;
 }
 
+/* --- logs of episodes ------------------------------------------------------------ */
+
+/* Check an event of the karma log or of the rerun log.  Return what is wrong, or NULL. */
+static const char *check_episode(Check *check, const LogEvent *event)
+{
+    bool is_empty = event->position == check->reached;
+
+    check->reached = event->position;
+    if (log_event_is_cut(event->kind)) {
+        return is_empty ? NULL : "steps before a cut that no episode has";
+    }
+    if (event->kind == LOG_EVENT_EPISODE) {
+        check->log->arcs += __builtin_popcountll(event->value[0]) + event->n_bytes;
+        return is_empty && event->value[0] ? "an episode without a step that comes after others"
+                                           : NULL;
+    }
+    check->log->arcs++;
+    if (is_empty) {
+        return "an episode without a step";
+    }
+    if (event->value[0] < check->next_time) {
+        return "a time that is not later than that of the episode before";
+    }
+    check->next_time = event->value[0] + 1;
+    return NULL;
+}
+
+/* --- all logs ------------------------------------------------------------------------ */
+
+static const char *check_any(Check *check, LogSubstream substream, const LogEvent *event)
+{
+    switch (substream) {
+    case LOG_ORDER:
+        if (event->kind == LOG_EVENT_WAIT && !order_set_has(check->orders, RACE_FDR)) {
+            return "a wait, though the recording was made without the order fdr";
+        }
+        return check_event(check, event);
+    case LOG_KARMA:
+    case LOG_RERUN:
+        return check_episode(check, event);
+    default:
+        return NULL;
+    }
+}
+
 /* If the first part of the log was dropped, start from the state after it. */
 static void begin_after_dropped(Check *check, const LogReader *reader,
                                 const CheckpointPosition *first, unsigned stream)
@@ -128,11 +175,18 @@ bool verify_log(const char *directory, const Manifest *manifest, const Checkpoin
     LogEvent event;
 
     *log = (VerifiedLog) { .bytes = reader ? log_reader_totals(reader)->good_bytes : 0 };
+    if (reader && log_reader_orders(reader) != log_directory_orders(directory)) {
+        g_set_error(error, VERIFY_ERROR, VERIFY_ERROR_LOG,
+                    "%s: it belongs to a recording of other orders", log_reader_path(reader));
+        log->bytes = 0;
+        return false;
+    }
     if (reader) {
+        check.orders = log_reader_orders(reader);
         begin_after_dropped(&check, reader, first, stream);
     }
     while (reader && (result = log_reader_next(reader, &event, error)) == LOG_READER_EVENT) {
-        const char *wrong = substream == LOG_ORDER ? check_event(&check, &event) : NULL;
+        const char *wrong = check_any(&check, substream, &event);
 
         if (wrong) {
             g_set_error(error, VERIFY_ERROR, VERIFY_ERROR_LOG, "%s: byte %" PRIu64 ": in the block "

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Verifies the waits between streams, by a replay of the order and race logs alone: each stream goes on
- * until it must wait for a step that its source has not made.  If all streams reach their ends,
- * there is an order.  If not, the streams that are left wait for a step that is not there, or for
- * each other.
+ * Verifies the waits between streams, by a replay of the logs alone: each stream goes on until it
+ * must wait for a step that its source has not made.  If all streams reach their ends, there is an
+ * order.  If not, the streams that are left wait for a step that is not there, or for each other.
  */
 #include "recording/verify.h"
+
+#include <string.h>
 
 #include "recording/cut.h"
 #include "recording/order-reader.h"
@@ -19,7 +20,6 @@ typedef struct Stream {
 
 typedef struct Order {
     unsigned n_streams;         /* the last is DMA */
-    bool tolerant;              /* a bad log ends where it becomes bad */
     Stream *stream;
     OrderReader *reader;
 } Order;
@@ -39,15 +39,14 @@ static bool has_ended(const Stream *stream)
 static bool next(const Order *order, Stream *stream, GError **error)
 {
     unsigned index = stream - order->stream;
-    LogReaderResult result = order_reader_next(order->reader, index, &stream->event,
-                                               order->tolerant ? NULL : error);
+    LogReaderResult result = order_reader_next(order->reader, index, &stream->event, error);
 
-    if (result == LOG_READER_BAD && !order->tolerant) {
+    if (result == LOG_READER_BAD) {
         return false;
     }
     if (result != LOG_READER_EVENT) {
         stream->event.kind = LOG_EVENT_KINDS;
-        stream->cut_off = result == LOG_READER_BAD || order_reader_cut_off(order->reader, index);
+        stream->cut_off = order_reader_cut_off(order->reader, index);
     } else if (stream->event.position >= stream->limit) {
         stream->event.kind = LOG_EVENT_KINDS;
         stream->cut_off = true;
@@ -119,17 +118,23 @@ static bool explain(const Order *order, unsigned first, GError **error)
     return true;
 }
 
-/* Open the logs of all streams.  @limit has @n_limits positions: of the vCPUs, and possibly of DMA. */
-static bool open_all(Order *order, const char *directory, const Position *limit, unsigned n_limits,
-                     GError **error)
+/*
+ * Begin with all streams.  @limit has @n_limits positions: of the vCPUs, and possibly of DMA.  With
+ * @tolerant, a bad log ends where it becomes bad.
+ */
+static bool begin(Order *order, const char *directory, RaceOrder which, bool tolerant,
+                  const Position *limit, unsigned n_limits, GError **error)
 {
-    order->reader = order_reader_open(directory, order->n_streams - 1, NULL, error);
+    order->reader = order_reader_open(directory, order->n_streams - 1, which, NULL, error);
+    if (!order->reader) {
+        return false;
+    }
+    if (tolerant) {
+        order_reader_tolerate(order->reader);
+    }
     for (unsigned i = 0; i < order->n_streams; i++) {
         Stream *stream = &order->stream[i];
 
-        if (!order->reader) {
-            return false;
-        }
         stream->limit = i < n_limits ? limit[i] : CUT_NONE;
         log_reader_dropped(order_reader_log(order->reader, i), &stream->reached);
         if (!next(order, stream, error)) {
@@ -164,12 +169,13 @@ static Point *where_they_are(const Order *order)
     return reached;
 }
 
-Point *verify_order(const char *directory, unsigned n_vcpus, const Point *limit, GError **error)
+Point *verify_order(const char *directory, unsigned n_vcpus, RaceOrder which, const Point *limit,
+                    GError **error)
 {
-    g_auto(Order) order = { n_vcpus + 1, false, g_new0(Stream, n_vcpus + 1), NULL };
+    g_auto(Order) order = { n_vcpus + 1, g_new0(Stream, n_vcpus + 1), NULL };
 
-    if (!open_all(&order, directory, limit ? limit->at : NULL, limit ? n_vcpus : 0, error) ||
-        !go_as_far_as_possible(&order, error)) {
+    if (!begin(&order, directory, which, false, limit ? limit->at : NULL, limit ? n_vcpus : 0,
+               error) || !go_as_far_as_possible(&order, error)) {
         return NULL;
     }
     /* Under a limit, DMA may be left waiting: no vCPU needs its steps beyond the limit. */
@@ -181,11 +187,42 @@ Point *verify_order(const char *directory, unsigned n_vcpus, const Point *limit,
     return where_they_are(&order);
 }
 
+/* Go as far as one order allows, and lower @limit to where that is.  Set *@lower if it changes. */
+static bool lower_limit(const char *directory, unsigned n_vcpus, RaceOrder which, Position *limit,
+                        bool *lower, GError **error)
+{
+    g_auto(Order) order = { n_vcpus + 1, g_new0(Stream, n_vcpus + 1), NULL };
+
+    if (!begin(&order, directory, which, true, limit, order.n_streams, error) ||
+        !go_as_far_as_possible(&order, error)) {
+        return false;
+    }
+    for (unsigned i = 0; i < order.n_streams; i++) {
+        *lower |= order.stream[i].reached < limit[i];
+        limit[i] = MIN(limit[i], order.stream[i].reached);
+    }
+    return true;
+}
+
 Point *verify_find_cut(const char *directory, unsigned n_vcpus, const Position *limit,
                        GError **error)
 {
-    g_auto(Order) order = { n_vcpus + 1, true, g_new0(Stream, n_vcpus + 1), NULL };
+    g_autofree Position *reached = g_memdup2(limit, (n_vcpus + 1) * sizeof(*limit));
+    OrderSet orders = log_directory_orders(directory);
+    bool lower = true;
+    Point *cut;
 
-    return open_all(&order, directory, limit, order.n_streams, error) &&
-           go_as_far_as_possible(&order, error) ? where_they_are(&order) : NULL;
+    while (lower) {
+        lower = false;
+        for (unsigned i = 0; i < RACE_ORDERS; i++) {
+            if (order_set_has(orders, i) &&
+                !lower_limit(directory, n_vcpus, i, reached, &lower, error)) {
+                return NULL;
+            }
+        }
+        lower &= orders != (orders & -orders);          /* one order alone is done */
+    }
+    cut = point_new(n_vcpus);
+    memcpy(cut->at, reached, n_vcpus * sizeof(*reached));
+    return cut;
 }

@@ -9,6 +9,7 @@
 #include <inttypes.h>
 
 #include "recording/checkpoint-sums.h"
+#include "recording/cut.h"
 #include "recording/log-block.h"
 #include "recording/log-reader.h"
 #include "recording/checkpoint-position.h"
@@ -87,75 +88,165 @@ CheckpointPosition *verify_first_place(const char *directory, const Manifest *ma
     return first;
 }
 
-/* Check all logs.  Return false if an order log is bad. */
-static bool check_logs(const char *directory, const Manifest *manifest, Verified *verified)
+/* Return the orders of which nothing can be concluded if a log is bad. */
+static OrderSet spoiled_by(LogSubstream substream)
+{
+    OrderSet spoiled = 0;
+
+    for (unsigned i = 0; i < RACE_ORDERS; i++) {
+        spoiled |= substream == LOG_ORDER || substream == log_of_order(i) ? ORDER_SET(i) : 0;
+    }
+    return spoiled;
+}
+
+/* Check all logs.  Return the orders whose logs are good. */
+static OrderSet check_logs(const char *directory, const Manifest *manifest, Verified *verified)
 {
     g_autoptr(CheckpointPosition) first = verify_first_place(directory, manifest);
-    bool race = log_directory_has_race(directory);
-    bool order_is_good = true;
+    OrderSet orders = log_directory_orders(directory), good = orders;
+    LogSubstream counted = log_of_order(order_set_first(orders));
 
     for (unsigned stream = 0; stream <= manifest->n_vcpus; stream++) {
-        for (int substream = 0; substream < LOG_SUBSTREAMS; substream++) {
+        for (unsigned substream = 0; substream < LOG_SUBSTREAMS; substream++) {
             GError *error = NULL;
             VerifiedLog log;
 
-            if (!log_file_exists(manifest->n_vcpus, race, stream, substream)) {
+            if (!log_file_exists(manifest->n_vcpus, orders, stream, substream)) {
                 continue;
             }
             if (!verify_log(directory, manifest, first, stream, substream, &log, &error)) {
                 fault_error(verified, error);
-                order_is_good &= substream != LOG_ORDER;
+                good &= ~spoiled_by(substream);
                 continue;
             }
             check_end(directory, manifest, stream, substream, &log, verified);
             verified->events += log.events;
-            verified->arcs += log.arcs;
+            verified->arcs += substream == counted ? log.arcs : 0;
             verified->dropped |= log.dropped;
         }
     }
-    return order_is_good;
+    return good;
 }
 
-static void check_order(const char *directory, const Manifest *manifest, Verified *verified)
+/* Return true if the manifest names the orders that the logs have. */
+static bool check_orders(const char *directory, const Manifest *manifest, GError **error)
 {
-    GError *error = NULL;
+    OrderSet orders = log_directory_orders(directory);
+    g_autofree char *logged = NULL;
+    g_autofree char *said = NULL;
 
-    verified->reached = verify_order(directory, manifest->n_vcpus, manifest->cut, &error);
-    if (!verified->reached) {
-        fault(verified, "%s: %s", directory, error->message);
-        g_error_free(error);
-    } else if (manifest->complete && verified->faults->len == 0 && !verified->dropped &&
-               verified->arcs != manifest->arcs) {
+    if (orders == manifest->orders.set) {
+        return true;
+    }
+    logged = order_set_format(orders);
+    said = order_set_format(manifest->orders.set);
+    g_set_error(error, VERIFY_ERROR, VERIFY_ERROR_LOG,
+                "%s: its logs have the orders %s, its manifest says %s", directory, logged, said);
+    return false;
+}
+
+/* Check one order.  @error names it, unless it is FDR's. */
+static Point *check_order(const char *directory, const Manifest *manifest, RaceOrder order,
+                          GError **error)
+{
+    Point *reached = verify_episodes(directory, manifest->n_vcpus, order, error) ?
+                     verify_order(directory, manifest->n_vcpus, order, manifest->cut, error) : NULL;
+
+    if (!reached) {
+        g_prefix_error(error, "%s%s%s", order == RACE_FDR ? "" : "order ",
+                       order == RACE_FDR ? "" : order_name(order), order == RACE_FDR ? "" : ": ");
+    }
+    return reached;
+}
+
+/* Return the point that can be reached by each order of a sound recording. */
+static Point *reached_by_all(const char *directory, const Manifest *manifest)
+{
+    g_autofree Position *limit = g_new(Position, manifest->n_vcpus + 1);
+
+    for (unsigned i = 0; i <= manifest->n_vcpus; i++) {
+        limit[i] = manifest->cut && i < manifest->n_vcpus ? manifest->cut->at[i] : CUT_NONE;
+    }
+    return verify_find_cut(directory, manifest->n_vcpus, limit, NULL);
+}
+
+static void check_arcs(const char *directory, const Manifest *manifest, Verified *verified)
+{
+    if (manifest->complete && verified->faults->len == 0 && !verified->dropped &&
+        verified->arcs != manifest->arcs) {
         fault(verified, "%s: its logs have %" PRIu64 " arcs, its manifest says %" PRIu64, directory,
               verified->arcs, manifest->arcs);
     }
+}
+
+/* Check the orders in @good, whose logs are good. */
+static void check_all_orders(const char *directory, const Manifest *manifest, OrderSet good,
+                             Verified *verified)
+{
+    GError *error = NULL;
+    bool all_good = good == log_directory_orders(directory);
+
+    for (unsigned i = 0; i < RACE_ORDERS; i++) {
+        g_autoptr(Point) reached = NULL;
+
+        if (!order_set_has(good, i)) {
+            continue;
+        }
+        reached = check_order(directory, manifest, i, &error);
+        if (!reached) {
+            fault(verified, "%s: %s", directory, error->message);
+            g_clear_error(&error);
+            all_good = false;
+        } else if (!verified->reached) {
+            verified->reached = g_steal_pointer(&reached);
+        }
+    }
+    if (!all_good) {
+        g_clear_pointer(&verified->reached, point_free);
+    } else if (verified->cut_off && good != (good & -good)) {
+        point_free(verified->reached);
+        verified->reached = reached_by_all(directory, manifest);
+    }
+    check_arcs(directory, manifest, verified);
+}
+
+/* Check a log that replay needs, by the order that it follows. */
+static bool check_log_for_replay(const char *directory, const Manifest *manifest,
+                                 const CheckpointPosition *first, unsigned stream,
+                                 LogSubstream substream, GError **error)
+{
+    g_autofree char *name = NULL;
+    VerifiedLog log;
+
+    if (!verify_log(directory, manifest, first, stream, substream, &log, error)) {
+        return false;
+    }
+    if (log.cut_off && manifest->complete) {
+        name = log_file_name(manifest->n_vcpus, stream, substream);
+        g_set_error(error, VERIFY_ERROR, VERIFY_ERROR_TRUNCATED, TRUNCATED, directory, name,
+                    log.bytes);
+        return false;
+    }
+    return true;
 }
 
 bool verify_for_replay(const char *directory, const Manifest *manifest, GError **error)
 {
     g_autoptr(CheckpointPosition) first = verify_first_place(directory, manifest);
     g_autoptr(Point) reached = NULL;
-    bool race = log_directory_has_race(directory);
 
+    if (!check_orders(directory, manifest, error)) {
+        return false;
+    }
     for (unsigned i = 0; i < (manifest->n_vcpus + 1) * LOG_SUBSTREAMS; i++) {
         unsigned stream = i / LOG_SUBSTREAMS, substream = i % LOG_SUBSTREAMS;
-        VerifiedLog log;
 
-        if (!log_file_exists(manifest->n_vcpus, race, stream, substream)) {
-            continue;
-        }
-        if (!verify_log(directory, manifest, first, stream, substream, &log, error)) {
-            return false;
-        }
-        if (log.cut_off && manifest->complete) {
-            g_autofree char *name = log_file_name(manifest->n_vcpus, stream, substream);
-
-            g_set_error(error, VERIFY_ERROR, VERIFY_ERROR_TRUNCATED, TRUNCATED, directory, name,
-                        log.bytes);
+        if (log_file_exists(manifest->n_vcpus, ORDER_SET(manifest->follow), stream, substream) &&
+            !check_log_for_replay(directory, manifest, first, stream, substream, error)) {
             return false;
         }
     }
-    reached = verify_order(directory, manifest->n_vcpus, manifest->cut, error);
+    reached = check_order(directory, manifest, manifest->follow, error);
     return reached != NULL;
 }
 
@@ -170,13 +261,18 @@ static bool check_place(const char *directory, const char *name, bool is_first,
     if (!checkpoint_position_find(directory, name, is_first, manifest->n_vcpus, &place, error)) {
         return false;
     }
-
+    if (place && place->logs->episodes != (manifest->orders.set & ORDER_SET_EPISODES)) {
+        g_set_error(error, VERIFY_ERROR, VERIFY_ERROR_LOG,
+                    "%s/%s/%s: it names logs of other orders than the recording has", directory,
+                    name, CHECKPOINT_POSITION_FILE);
+        return false;
+    }
     for (unsigned i = 0; place && i <= manifest->n_vcpus; i++) {
         for (int j = 0; j < LOG_SUBSTREAMS; j++) {
             g_autoptr(LogReader) reader = NULL;
             LogEvent event;
 
-            if (!log_file_exists(manifest->n_vcpus, place->logs->race, i, j)) {
+            if (!log_file_exists(manifest->n_vcpus, place->logs->episodes, i, j)) {
                 continue;
             }
             reader = log_reader_open_at(directory, manifest->n_vcpus, i, j,
@@ -220,12 +316,18 @@ static void check_checkpoints(const char *directory, const Manifest *manifest,
 
 void verify_recording(const char *directory, const Manifest *manifest, Verified *verified)
 {
+    GError *error = NULL;
+    OrderSet good;
+
     *verified = (Verified) {
         .faults = g_ptr_array_new_with_free_func(g_free),
         .cut_off = !manifest->complete,
     };
-    if (check_logs(directory, manifest, verified)) {
-        check_order(directory, manifest, verified);
+    good = check_logs(directory, manifest, verified);
+    if (check_orders(directory, manifest, &error)) {
+        check_all_orders(directory, manifest, good, verified);
+    } else {
+        fault_error(verified, error);
     }
     check_checkpoints(directory, manifest, verified);
 }

@@ -19,7 +19,7 @@
 typedef struct Verified {
     GPtrArray *faults;          /* of char *, a line each: which file, where, what; empty: sound */
     uint64_t events;
-    uint64_t arcs;
+    uint64_t arcs;              /* of the first order */
     bool cut_off;               /* the recording is not complete */
     bool dropped;               /* the first part of a log was dropped */
     Point *reached;             /* how far replay can go; NULL if the order logs are bad */
@@ -28,8 +28,8 @@ typedef struct Verified {
 /* Verify all of a recording.  The caller clears @verified with verified_clear(). */
 void verify_recording(const char *directory, const Manifest *manifest, Verified *verified);
 /*
- * Verify only the logs, and only what replay relies on: they are whole, make sense, and no stream
- * waits for ever.  Return false and the first fault, if any.
+ * Verify only the logs, and only what replay by the order @manifest->follow relies on: they are
+ * whole, make sense, and no stream waits for ever.  Return false and the first fault, if any.
  */
 bool verify_for_replay(const char *directory, const Manifest *manifest, GError **error);
 void verified_clear(Verified *verified);
@@ -40,7 +40,7 @@ G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Verified, verified_clear)
 /* Facts about a log, which was read to its end or as far as it is good (verify-log.c). */
 typedef struct VerifiedLog {
     uint64_t events;
-    uint64_t arcs;
+    uint64_t arcs;              /* WAITs, or edges of Karma, or episodes of Rerun */
     uint64_t bytes;             /* of the file, up to the last good block; 0: the header is bad */
     Position reached;           /* steps that are known to the end of that block */
     Position last;              /* position of the last event */
@@ -59,15 +59,23 @@ bool verify_log(const char *directory, const Manifest *manifest, const Checkpoin
                 unsigned stream, LogSubstream substream, VerifiedLog *log, GError **error);
 
 /*
- * Verify the waits (verify-order.c): each stream waits for steps that are there, unless logs are
- * cut off, and waits form no cycle.  @limit as in cut.h.  Return the point that can be reached, to
- * be freed by the caller; NULL and @error if there is a fault.
+ * Verify the waits of one order (verify-order.c): each stream waits for steps that are there, unless
+ * logs are cut off, and waits form no cycle.  @limit as in cut.h.  Return the point that can be
+ * reached, to be freed by the caller; NULL and @error if there is a fault.
  */
-Point *verify_order(const char *directory, unsigned n_vcpus, const Point *limit, GError **error);
+Point *verify_order(const char *directory, unsigned n_vcpus, RaceOrder order, const Point *limit,
+                    GError **error);
 
 /*
- * The same for logs that may be bad: a bad log ends where it becomes bad.  Return the largest point
- * that can be reached.  @limit has a position for each stream, or CUT_NONE.  NULL only if a log
+ * Verify what the logs of episodes of all streams say together (verify-episodes.c): all have the
+ * same number of cuts, and from one cut to the next each stream takes as many edges as the others
+ * send to it.  Logs that were cut off may have less.
+ */
+bool verify_episodes(const char *directory, unsigned n_vcpus, RaceOrder order, GError **error);
+
+/*
+ * As verify_order(), for all orders of the recording, and for logs that may be bad: a bad log ends
+ * where it becomes bad.  Return the largest point that can be reached by each order.  @limit has a position for each stream, or CUT_NONE.  NULL only if a log
  * cannot be opened.
  */
 Point *verify_find_cut(const char *directory, unsigned n_vcpus, const Position *limit,

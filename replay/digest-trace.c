@@ -37,7 +37,7 @@ bool digest_trace_start(const PlayerTrace *trace, RecorderVcpu *v[], unsigned n_
     if (*errp || !recorder_make_directory(trace->directory, errp)) {
         return false;
     }
-    trace_log = log_writer_new(trace->directory, n_vcpus, &error);
+    trace_log = log_writer_new(trace->directory, n_vcpus, ORDER_SET_FDR, &error);
     if (!trace_log) {
         error_setg(errp, "%s", error->message);
         return false;

@@ -62,11 +62,11 @@ static bool advance(Input *input, GError **error)
 
 /*
  * Return the log whose event comes next.  At the same position, order comes before data, and both
- * come after the end of the episode before.
+ * come after the ends of the episodes before.
  */
 static LogSubstream choose(const Input *inputs)
 {
-    static const LogSubstream turns[] = { LOG_RACE, LOG_ORDER, LOG_DATA };
+    static const LogSubstream turns[] = { LOG_KARMA, LOG_RERUN, LOG_ORDER, LOG_DATA };
     LogSubstream next = LOG_ORDER;
     bool found = false;
 
@@ -109,7 +109,15 @@ static void json_print(Json *json)
 /* Addresses and digests become text: programs that read numbers as doubles would lose bits. */
 static void json_field(Json *json, const LogEventInfo *info, unsigned i, uint64_t value)
 {
-    if (info->hex[i]) {
+    if (info->set[i]) {
+        json_open(json, info->field[i], '[');
+        for (unsigned stream = 0; stream < 64; stream++) {
+            if (value >> stream & 1) {
+                json_u64(json, NULL, stream);
+            }
+        }
+        json_close(json, '[');
+    } else if (info->hex[i]) {
         g_autofree char *text = g_strdup_printf("0x%" G_GINT64_MODIFIER "x", value);
 
         json_string(json, info->field[i], text);
@@ -224,11 +232,11 @@ static bool merge(Dump *dump, unsigned stream, Input *inputs, GError **error)
 static bool dump_stream(Dump *dump, unsigned stream, GError **error)
 {
     Input inputs[LOG_SUBSTREAMS] = { 0 };
-    bool race = log_directory_has_race(dump->directory);
+    OrderSet orders = log_directory_orders(dump->directory);
     bool ok = true;
 
     for (int i = 0; i < LOG_SUBSTREAMS && ok; i++) {
-        if (log_file_exists(dump->n_vcpus, race, stream, i)) {
+        if (log_file_exists(dump->n_vcpus, orders, stream, i)) {
             inputs[i].reader = log_reader_open(dump->directory, dump->n_vcpus, stream, i, error);
             ok = inputs[i].reader && advance(&inputs[i], error);
         }

@@ -52,6 +52,12 @@ static const char *kind_name(unsigned kind)
     return kind == KIND_CHECKPOINT ? "checkpoint" : log_account_name(kind);
 }
 
+static bool is_shown(const Info *info, unsigned kind)
+{
+    return kind == KIND_CHECKPOINT ||
+           log_account_is_shown(kind, info->manifest->orders.set, info->raw[kind]);
+}
+
 static uint64_t sum(const uint64_t bytes[KINDS])
 {
     uint64_t total = 0;
@@ -98,14 +104,14 @@ static void add_log(Info *info, const LogTotals *totals)
 static bool read_logs(Info *info, GError **error)
 {
     unsigned n_vcpus = info->manifest->n_vcpus;
-    bool race = log_directory_has_race(info->directory);
+    OrderSet orders = log_directory_orders(info->directory);
 
     info->logged = point_new(n_vcpus);
     for (unsigned stream = 0; stream <= n_vcpus; stream++) {
         for (int log = 0; log < LOG_SUBSTREAMS; log++) {
             LogTotals totals = { 0 };
 
-            if (!log_file_exists(n_vcpus, race, stream, log)) {
+            if (!log_file_exists(n_vcpus, orders, stream, log)) {
                 continue;
             }
             if (!log_totals_read(info->directory, n_vcpus, stream, log, &totals, error)) {
@@ -182,7 +188,7 @@ static char *beginning(const char *directory)
 {
     g_autoptr(Manifest) manifest = manifest_load(directory, NULL);
     GString *words = g_string_new(NULL);
-    bool race = log_directory_has_race(directory);
+    OrderSet orders = log_directory_orders(directory);
 
     if (manifest && manifest->checkpoints->len > 0) {
         g_string_append(words, manifest->checkpoints->pdata[0]);
@@ -190,7 +196,7 @@ static char *beginning(const char *directory)
     for (unsigned i = 0; manifest && i < (manifest->n_vcpus + 1) * LOG_SUBSTREAMS; i++) {
         unsigned stream = i / LOG_SUBSTREAMS, log = i % LOG_SUBSTREAMS;
         g_autoptr(LogReader) reader =
-            log_file_exists(manifest->n_vcpus, race, stream, log) ?
+            log_file_exists(manifest->n_vcpus, orders, stream, log) ?
             log_reader_open(directory, manifest->n_vcpus, stream, log, NULL) : NULL;
         Position reached = 0;
 
@@ -337,7 +343,9 @@ static void print_json(const Info *info)
     json_order(&json, info);
     json_open(&json, "log_bytes", '{');
     for (unsigned i = 0; i < KINDS; i++) {
-        json_bytes(&json, kind_name(i), info->raw[i], info->stored[i]);
+        if (is_shown(info, i)) {
+            json_bytes(&json, kind_name(i), info->raw[i], info->stored[i]);
+        }
     }
     json_bytes(&json, "total", sum(info->raw), sum(info->stored));
     json_close(&json, '{');
@@ -466,7 +474,9 @@ static void print_table(const Info *info)
     }
     printf("\n  %-12s %15s %15s\n", "bytes", "content", "stored");
     for (unsigned i = 0; i < KINDS; i++) {
-        print_size(kind_name(i), info->raw[i], info->stored[i]);
+        if (is_shown(info, i)) {
+            print_size(kind_name(i), info->raw[i], info->stored[i]);
+        }
     }
     print_size("total", sum(info->raw), sum(info->stored));
 }

@@ -8,7 +8,6 @@
 #include <stdio.h>
 
 #include "recording/log-format.h"
-#include "recording/log-reader.h"
 #include "recording/manifest.h"
 #include "recording/repair.h"
 #include "recording/verify.h"
@@ -85,10 +84,6 @@ static int repair(const char *directory, bool dry_run)
     if (manifest->log_version != LOG_VERSION) {
         fprintf(stderr, "reprise: %s has log format %u, this reprise repairs format %d\n",
                 directory, manifest->log_version, LOG_VERSION);
-        return STATUS_USAGE;
-    }
-    if (log_directory_has_race(directory)) {
-        fprintf(stderr, "reprise: %s has race logs, which this reprise cannot repair\n", directory);
         return STATUS_USAGE;
     }
     plan = repair_plan(directory, manifest, &error);

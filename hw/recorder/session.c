@@ -312,7 +312,8 @@ static bool begin(Error **errp)
         return false;
     }
     manifest_add_checkpoint(session.manifest, "checkpoint-0");
-    session.writer = log_writer_new(session.directory, session.manifest->n_vcpus, &error);
+    session.writer = log_writer_new(session.directory, session.manifest->n_vcpus,
+                                    session.manifest->orders.set, &error);
     if (!session.writer || (session.keep_s && !log_writer_can_drop(session.writer, &error))) {
         error_setg(errp, "%s", error->message);
         return false;
@@ -589,7 +590,9 @@ void recorder_query_session(RecorderInfo *info)
     info->tracking_memory = sphere_memory(session.sphere);
     log_writer_accounts(session.writer, bytes);
     for (int i = 0; i < LOG_ACCOUNTS; i++) {
-        recorder_add_counter(&tail, log_account_name(i), bytes[i]);
+        if (log_account_is_shown(i, session.manifest->orders.set, bytes[i])) {
+            recorder_add_counter(&tail, log_account_name(i), bytes[i]);
+        }
     }
 }
 

@@ -71,11 +71,12 @@ static void __attribute__((unused)) fuzz_place(const uint8_t *data, size_t size)
 /* The first byte says which of the logs it is. */
 static void __attribute__((unused)) fuzz_log(const uint8_t *data, size_t size)
 {
-    /* As fuzz.py lists them; race logs, which its recording does not have, come last. */
-    enum { RACE = VCPUS * 2 + 1 };
-    unsigned which = size ? *data % (RACE + VCPUS + 1) : 0;
-    unsigned stream = which < RACE ? which / 2 : which - RACE;
-    LogSubstream substream = which >= RACE ? LOG_RACE : which % 2 ? LOG_DATA : LOG_ORDER;
+    /* As fuzz.py lists them: logs of episodes come last, of each stream, of Karma and of Rerun. */
+    enum { EPISODES = VCPUS * 2 + 1 };
+    unsigned which = size ? *data % (EPISODES + 2 * (VCPUS + 1)) : 0;
+    unsigned stream = which < EPISODES ? which / 2 : (which - EPISODES) / 2;
+    LogSubstream substream = which < EPISODES ? (which % 2 ? LOG_DATA : LOG_ORDER) :
+                             (which - EPISODES) % 2 ? LOG_RERUN : LOG_KARMA;
     g_autofree char *name = log_file_name(VCPUS, stream, substream);
     g_autofree char *path = put(name, size ? data + 1 : data, size ? size - 1 : 0);
     GError *error = NULL;

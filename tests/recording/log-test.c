@@ -55,9 +55,9 @@ void event_source_next(EventSource *source, LogEvent *event)
     do {
         event->kind = g_rand_int_range(source->random, 0, LOG_EVENT_KINDS);
         info = &log_event_table()[event->kind];
-        /* DMA has no data log.  test-race-log.c tests the race log. */
+        /* DMA has no data log.  test-episode-log.c tests the logs of episodes. */
     } while ((source->stream == source->n_vcpus && info->substream == LOG_DATA) ||
-             info->substream == LOG_RACE);
+             info->substream == LOG_KARMA || info->substream == LOG_RERUN);
 
     /* Many events have the same position, some lie far apart. */
     if (g_rand_boolean(source->random)) {

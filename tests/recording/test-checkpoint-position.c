@@ -103,7 +103,7 @@ static void write_and_read(bool drop)
     const unsigned before[VCPUS] = { 30000, 0 }, after[VCPUS] = { 5, 20000 };
 
     remove_logs();
-    writer = log_writer_new(directory, VCPUS, &error);
+    writer = log_writer_new(directory, VCPUS, ORDER_SET_FDR, &error);
     g_assert_no_error(error);
     for (unsigned i = 0; i <= VCPUS; i++) {
         log_stream_rest(log_writer_stream(writer, i), 0);
@@ -181,7 +181,7 @@ static void test_dropped_damage(void)
 
 /* --- the file ---------------------------------------------------------------------- */
 
-static CheckpointPosition *random_place(unsigned n_vcpus, bool race)
+static CheckpointPosition *random_place(unsigned n_vcpus, OrderSet episodes)
 {
     CheckpointPosition *place = checkpoint_position_new(n_vcpus);
     unsigned n = (n_vcpus + 1) * LOG_SUBSTREAMS;
@@ -189,9 +189,9 @@ static CheckpointPosition *random_place(unsigned n_vcpus, bool race)
     place->logs = g_malloc0(sizeof(*place->logs) + n * sizeof(place->logs->place[0]));
     place->logs->n_streams = n_vcpus + 1;
     place->dma_steps = g_test_rand_int();
-    place->logs->race = race;
+    place->logs->episodes = episodes;
     for (unsigned i = 0; i < n; i++) {
-        if (log_file_exists(n_vcpus, race, i / LOG_SUBSTREAMS, i % LOG_SUBSTREAMS)) {
+        if (log_file_exists(n_vcpus, episodes, i / LOG_SUBSTREAMS, i % LOG_SUBSTREAMS)) {
             place->logs->place[i] = (LogPlace) { g_test_rand_int(), g_test_rand_int(), i };
         }
     }
@@ -214,18 +214,18 @@ static void save(const CheckpointPosition *place)
     g_assert_no_error(error);
 }
 
-static void round_trip(bool race)
+static void round_trip(OrderSet episodes)
 {
     for (unsigned n = 1; n <= 4; n++) {
         g_autoptr(GError) error = NULL;
-        g_autoptr(CheckpointPosition) place = random_place(n, race);
+        g_autoptr(CheckpointPosition) place = random_place(n, episodes);
         g_autoptr(CheckpointPosition) loaded = NULL;
 
         save(place);
         loaded = checkpoint_position_load(path, n, &error);
         g_assert_no_error(error);
         g_assert_cmpuint(loaded->dma_steps, ==, place->dma_steps);
-        g_assert_cmpint(loaded->logs->race, ==, race);
+        g_assert_cmpint(loaded->logs->episodes, ==, episodes);
         g_assert_cmpmem(loaded->point->at, n * sizeof(Position), place->point->at,
                         n * sizeof(Position));
         g_assert_cmpmem(loaded->stores, n * sizeof(uint64_t), place->stores, n * sizeof(uint64_t));
@@ -238,8 +238,10 @@ static void round_trip(bool race)
 
 static void test_round_trip(void)
 {
-    round_trip(false);
-    round_trip(true);
+    round_trip(0);
+    round_trip(ORDER_SET(RACE_KARMA));
+    round_trip(ORDER_SET(RACE_RERUN));
+    round_trip(ORDER_SET_EPISODES);
 }
 
 static void refuse(const char *text, size_t length, unsigned n_vcpus)
@@ -255,7 +257,7 @@ static void refuse(const char *text, size_t length, unsigned n_vcpus)
 
 static void test_damage(void)
 {
-    g_autoptr(CheckpointPosition) place = random_place(2, false);
+    g_autoptr(CheckpointPosition) place = random_place(2, 0);
     g_autofree char *text = NULL;
     size_t length;
 
@@ -288,7 +290,7 @@ static void test_hostile(void)
         { "stores ", "stores g" },
         { "registers ", "registers 1 " },
     };
-    g_autoptr(CheckpointPosition) place = random_place(2, false);
+    g_autoptr(CheckpointPosition) place = random_place(2, 0);
     g_autofree char *text = NULL;
 
     save(place);

@@ -138,7 +138,7 @@ static void check_logs(Position rests_at, Position limit, Position expected)
 {
     g_autoptr(GError) error = NULL;
     char *directory = test_directory();
-    LogWriter *writer = log_writer_new(directory, 1, &error);
+    LogWriter *writer = log_writer_new(directory, 1, ORDER_SET_FDR, &error);
     LogStream *vcpu = log_writer_stream(writer, 0);
     LogStream *dma = log_writer_stream(writer, 1);
     g_autofree Position *cut = NULL;

@@ -57,7 +57,7 @@ static void setup(Fixture *f)
     f->seed = g_test_rand_int();
     f->ends = g_array_new(FALSE, FALSE, sizeof(size_t));
     f->events = g_array_new(FALSE, FALSE, sizeof(uint64_t));
-    writer = log_writer_new(f->directory, N_VCPUS, NULL);
+    writer = log_writer_new(f->directory, N_VCPUS, ORDER_SET_FDR, NULL);
     stream = log_writer_stream(writer, STREAM);
     event_source_init(&source, f->seed, N_VCPUS, STREAM, MAX_BYTES);
     for (int block = 0; block < 3; block++) {

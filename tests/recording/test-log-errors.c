@@ -66,7 +66,7 @@ static void finish_with_error(LogWriter *writer, const char *directory, const ch
 static void test_disk_full(void)
 {
     char *directory = test_directory();
-    g_autoptr(LogWriter) writer = log_writer_new(directory, 2, NULL);
+    g_autoptr(LogWriter) writer = log_writer_new(directory, 2, ORDER_SET_FDR, NULL);
 
     replace_log("/vcpu-1.order", open("/dev/full", O_WRONLY));
     write_until_failure(log_writer_stream(writer, 1), 64 << 20);
@@ -79,7 +79,7 @@ static void test_disk_full(void)
 static void test_file_limit(void)
 {
     char *directory = test_directory();
-    g_autoptr(LogWriter) writer = log_writer_new(directory, 1, NULL);
+    g_autoptr(LogWriter) writer = log_writer_new(directory, 1, ORDER_SET_FDR, NULL);
     g_autoptr(GError) error = NULL;
     rlim_t before;
     LogTotals totals;
@@ -102,7 +102,7 @@ static void test_removed_directory(void)
 {
     char *directory = test_directory();
     g_autofree char *name = g_strdup(directory);
-    g_autoptr(LogWriter) writer = log_writer_new(directory, 1, NULL);
+    g_autoptr(LogWriter) writer = log_writer_new(directory, 1, ORDER_SET_FDR, NULL);
 
     log_event(log_writer_stream(writer, 0), LOG_EVENT_WAKE, 1);
     remove_directory(directory);
@@ -125,7 +125,7 @@ static void check_renamed_directory(bool is_replaced)
     char *directory = test_directory();
     char *away = g_strconcat(directory, ".away", NULL);
     g_autofree char *foreign = g_build_filename(directory, "vcpu-0.order", NULL);
-    g_autoptr(LogWriter) writer = log_writer_new(directory, 1, NULL);
+    g_autoptr(LogWriter) writer = log_writer_new(directory, 1, ORDER_SET_FDR, NULL);
 
     g_assert_true(log_writer_check(writer, NULL));
     g_assert_cmpint(g_rename(directory, away), ==, 0);
@@ -150,7 +150,7 @@ static void test_renamed_directory(void)
 static void test_removed_file(void)
 {
     char *directory = test_directory();
-    g_autoptr(LogWriter) writer = log_writer_new(directory, 1, NULL);
+    g_autoptr(LogWriter) writer = log_writer_new(directory, 1, ORDER_SET_FDR, NULL);
     g_autofree char *file = g_build_filename(directory, "vcpu-0.data", NULL);
 
     g_assert_cmpint(g_unlink(file), ==, 0);
@@ -167,14 +167,14 @@ static void test_unusable_directory(void)
     g_autofree char *order = g_build_filename(directory, "vcpu-0.order", NULL);
     g_autoptr(GError) error = NULL;
 
-    g_assert_null(log_writer_new(missing, 2, &error));
+    g_assert_null(log_writer_new(missing, 2, ORDER_SET_FDR, &error));
     g_assert_true(g_str_has_prefix(error->message, "cannot open "));
     g_assert_true(g_str_has_suffix(error->message, "/missing: No such file or directory"));
     g_clear_error(&error);
 
     /* A recording is never overwritten, and a failed start leaves no files. */
     g_assert_true(g_file_set_contents(file, "x", 1, NULL));
-    g_assert_null(log_writer_new(directory, 2, &error));
+    g_assert_null(log_writer_new(directory, 2, ORDER_SET_FDR, &error));
     g_assert_true(g_str_has_suffix(error->message, "/vcpu-1.data: File exists"));
     g_assert_false(g_file_test(order, G_FILE_TEST_EXISTS));
     g_assert_true(g_file_test(file, G_FILE_TEST_EXISTS));
@@ -204,7 +204,7 @@ static void *produce(void *opaque)
 static void test_slow_disk(void)
 {
     char *directory = test_directory();
-    LogWriter *writer = log_writer_new(directory, 1, NULL);
+    LogWriter *writer = log_writer_new(directory, 1, ORDER_SET_FDR, NULL);
     Producer producer = { .stream = log_writer_stream(writer, 1), .total = 256 << 20 };
     GThread *thread;
     int ends[2];
@@ -270,7 +270,7 @@ static void stall(Stalled *stalled)
         noise[i] = g_test_rand_int();
     }
     stalled->directory = test_directory();
-    stalled->writer = log_writer_new(stalled->directory, 1, NULL);
+    stalled->writer = log_writer_new(stalled->directory, 1, ORDER_SET_FDR, NULL);
     stalled->vcpu = log_writer_stream(stalled->writer, 0);
     dma = log_writer_stream(stalled->writer, 1);
     g_assert_cmpint(pipe(ends), ==, 0);

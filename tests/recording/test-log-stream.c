@@ -87,7 +87,7 @@ static void test_threads(void)
     enum { N_EVENTS = 20000 };
     char *directory = test_directory();
     g_autoptr(GError) error = NULL;
-    g_autoptr(LogWriter) writer = log_writer_new(directory, N_VCPUS, &error);
+    g_autoptr(LogWriter) writer = log_writer_new(directory, N_VCPUS, ORDER_SET_FDR, &error);
     uint32_t seed = g_test_rand_int();
     uint64_t written[LOG_ACCOUNTS], read[LOG_ACCOUNTS] = { 0 };
     Writing writings[N_STREAMS];
@@ -167,7 +167,7 @@ static void test_killed(void)
         g_assert_cmpint(pipe(ready), ==, 0);
         child = fork();
         if (child == 0) {
-            LogWriter *writer = log_writer_new(directory, N_VCPUS, NULL);
+            LogWriter *writer = log_writer_new(directory, N_VCPUS, ORDER_SET_FDR, NULL);
             Writing writings[N_STREAMS];
             GThread *threads[N_STREAMS];
 
@@ -206,7 +206,7 @@ static void test_killed(void)
 static void test_slow_stream(void)
 {
     char *directory = test_directory();
-    LogWriter *writer = log_writer_new(directory, 1, NULL);
+    LogWriter *writer = log_writer_new(directory, 1, ORDER_SET_FDR, NULL);
     LogStream *stream = log_writer_stream(writer, 0);
     g_autoptr(GError) error = NULL;
     LogTotals totals;
@@ -302,7 +302,7 @@ static void test_merged_waits(void)
         NULL
     };
     char *directory = test_directory();
-    g_autoptr(LogWriter) writer = log_writer_new(directory, 2, NULL);
+    g_autoptr(LogWriter) writer = log_writer_new(directory, 2, ORDER_SET_FDR, NULL);
     LogStream *stream = log_writer_stream(writer, 0);
 
     log_writer_hold_waits(writer, 10);
@@ -333,7 +333,7 @@ static void test_big_bytes(void)
     };
     g_autofree uint8_t *bytes = g_malloc(LOG_EVENT_MAX_BYTES);
     char *directory = test_directory();
-    g_autoptr(LogWriter) writer = log_writer_new(directory, 1, NULL);
+    g_autoptr(LogWriter) writer = log_writer_new(directory, 1, ORDER_SET_FDR, NULL);
     g_autoptr(LogReader) reader = NULL;
     g_autoptr(GError) error = NULL;
     LogEvent event;
@@ -363,7 +363,7 @@ static void test_big_bytes(void)
 static void test_extreme_values(void)
 {
     char *directory = test_directory();
-    g_autoptr(LogWriter) writer = log_writer_new(directory, 1, NULL);
+    g_autoptr(LogWriter) writer = log_writer_new(directory, 1, ORDER_SET_FDR, NULL);
     g_autoptr(LogReader) reader = NULL;
     static const Position positions[] = { 0, 0, 1, G_MAXUINT64 - 1, G_MAXUINT64, G_MAXUINT64 };
     static const uint64_t steps[] = { 0, G_MAXUINT64, 1, G_MAXINT64, 0, (uint64_t)G_MAXINT64 + 1 };

@@ -52,7 +52,7 @@ static void test_log(void)
     LogEvent event;
 
     directory = test_directory();
-    writer = log_writer_new(directory, 1, &error);
+    writer = log_writer_new(directory, 1, ORDER_SET_FDR, &error);
     g_assert_no_error(error);
     for (unsigned round = 0; round < ROUNDS; round++) {
         for (int n = g_test_rand_int_range(0, round % 10 ? 3 : 2 * REGISTERS_COUNT); n > 0; n--) {

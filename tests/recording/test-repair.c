@@ -107,7 +107,7 @@ static char *make_recording(void)
 {
     char *directory = test_directory();
     g_autoptr(Manifest) manifest = describe();
-    g_autoptr(LogWriter) writer = log_writer_new(directory, N_VCPUS, NULL);
+    g_autoptr(LogWriter) writer = log_writer_new(directory, N_VCPUS, ORDER_SET_FDR, NULL);
     Position position[N_VCPUS + 1] = { 0 };
     g_autoptr(GError) error = NULL;
 
@@ -350,7 +350,7 @@ static void test_killed(void)
     g_autoptr(Manifest) loaded = NULL;
     g_autoptr(RepairPlan) plan = NULL;
     g_autoptr(RepairPlan) again = NULL;
-    LogWriter *writer = log_writer_new(directory, N_VCPUS, NULL);
+    LogWriter *writer = log_writer_new(directory, N_VCPUS, ORDER_SET_FDR, NULL);
     Position position[N_VCPUS + 1] = { 0 };
     uint64_t arcs = 0;
 

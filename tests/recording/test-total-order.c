@@ -70,7 +70,7 @@ static LogWriter *begin_recording(Recording *r)
         .manifest = manifest_new(VCPUS),
         .waits = g_array_new(false, false, sizeof(Wait)),
     };
-    writer = log_writer_new(r->directory, VCPUS, NULL);
+    writer = log_writer_new(r->directory, VCPUS, ORDER_SET_FDR, NULL);
     g_assert_nonnull(writer);
     add_checkpoint(r, writer, 0);
     return writer;

@@ -26,7 +26,7 @@ typedef struct Fixture {
 static void setup(Fixture *f, G_GNUC_UNUSED const void *data)
 {
     f->directory = test_directory();
-    f->writer = log_writer_new(f->directory, N_VCPUS, NULL);
+    f->writer = log_writer_new(f->directory, N_VCPUS, ORDER_SET_FDR, NULL);
     for (unsigned i = 0; i <= N_VCPUS; i++) {
         f->stream[i] = log_writer_stream(f->writer, i);
     }

@@ -32,7 +32,7 @@ int main(int argc, char **argv)
     check(argc == 5, NULL);
     n_vcpus = log_directory_n_vcpus(argv[1], &error);
     check(n_vcpus > 0, error);
-    writer = log_writer_new(argv[2], n_vcpus, &error);
+    writer = log_writer_new(argv[2], n_vcpus, ORDER_SET_FDR, &error);
     check(writer, error);
     for (unsigned i = 0; i <= n_vcpus; i++) {
         LogStream *stream = log_writer_stream(writer, i);
@@ -41,7 +41,7 @@ int main(int argc, char **argv)
             g_autoptr(LogReader) reader = NULL;
             LogEvent event;
 
-            if (!log_file_exists(n_vcpus, false, i, log)) {
+            if (!log_file_exists(n_vcpus, ORDER_SET_FDR, i, log)) {
                 continue;
             }
             reader = log_reader_open(argv[1], n_vcpus, i, log, &error);

@@ -72,7 +72,7 @@ static void write_logs(const char *directory, bool cut)
 {
     const uint8_t bytes[64] = "what a device wrote";
     GError *error = NULL;
-    g_autoptr(LogWriter) writer = log_writer_new(directory, N_VCPUS, &error);
+    g_autoptr(LogWriter) writer = log_writer_new(directory, N_VCPUS, ORDER_SET_FDR, &error);
 
     check(writer, error);
     for (unsigned vcpu = 0; vcpu < N_VCPUS; vcpu++) {
