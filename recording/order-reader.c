@@ -425,6 +425,23 @@ const LogReader *order_reader_log(const OrderReader *reader, unsigned stream)
     return reader->stream[stream].order;
 }
 
+/* WAITs are no steps, so only the order log is looked at. */
+LogEventKind order_reader_step_at(const OrderReader *reader, unsigned stream, Position at)
+{
+    const Stream *s = &reader->stream[stream];
+    LogEvent event = s->has_event ? s->event : (LogEvent) { 0 };
+    g_autoptr(LogReader) log = log_reader_copy(s->order, &event);
+    bool found = s->has_event || log_reader_next(log, &event, NULL) == LOG_READER_EVENT;
+
+    while (found && event.position <= at) {
+        if (event.position == at && log_event_is_step(event.kind)) {
+            return event.kind;
+        }
+        found = log_reader_next(log, &event, NULL) == LOG_READER_EVENT;
+    }
+    return LOG_EVENT_KINDS;
+}
+
 /* --- opening and closing --------------------------------------------------------------------- */
 
 static LogReader *open_log(const OrderReader *reader, const char *directory, unsigned stream,

@@ -53,6 +53,11 @@ LogReaderResult order_reader_next(OrderReader *reader, unsigned stream, LogEvent
                                   GError **error);
 /* After LOG_READER_END, return true if the stream was cut off, as log_reader_cut_off() does. */
 bool order_reader_cut_off(const OrderReader *reader, unsigned stream);
+/*
+ * Return the kind of the event that is the step of @stream at @at, if order_reader_next() has not
+ * returned it yet, nor an event behind it.  Return LOG_EVENT_KINDS if that step is no event.
+ */
+LogEventKind order_reader_step_at(const OrderReader *reader, unsigned stream, Position at);
 /* Return the order log of @stream, which belongs to @reader: its path, and what was dropped. */
 const LogReader *order_reader_log(const OrderReader *reader, unsigned stream);
 
