@@ -31,7 +31,7 @@ static void step_dma(CPUState *cpu)
         player_diverged(cpu, recorder_position(cpu), "DMA step %" PRIu64
                         " cannot be replayed", player.dma.steps);
     }
-    player_next_event(cpu, player.dma.log, event);
+    player_next_ordered(cpu, player.manifest->n_vcpus, event);
 }
 
 /*
@@ -101,7 +101,8 @@ static bool finish_step(LogEvent *event, GError **error)
     default:
         break;
     }
-    return log_reader_next(player.dma.log, event, error) == LOG_READER_EVENT;
+    return order_reader_next(player.order, player.manifest->n_vcpus, event, error) ==
+           LOG_READER_EVENT;
 }
 
 void player_finish_dma(void)

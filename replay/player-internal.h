@@ -13,6 +13,7 @@
 #include "protocol/schedule.h"
 #include "recording/log-reader.h"
 #include "recording/manifest.h"
+#include "recording/order-reader.h"
 #include "recording/position.h"
 #include "replay/player.h"
 
@@ -27,6 +28,7 @@ typedef struct Player {
     int64_t started_us;
     Manifest *manifest;
     Schedule *schedule;
+    OrderReader *order;         /* a vCPU's thread reads its own stream, DMA's is under dma.lock */
     Point *goal;                /* where replay will end; NULL: not known */
     double furthest;            /* the largest progress that player_query() has returned */
     unsigned n_running;         /* atomic: vCPUs that have not finished */
@@ -44,9 +46,9 @@ typedef struct Player {
     } diverged_at;
 
     struct {
-        QemuMutex lock;         /* of @log, @next and @steps while vCPUs run */
-        LogReader *log;
-        LogEvent next;          /* read from @log, not replayed yet */
+        QemuMutex lock;         /* of @next, @steps and the stream while vCPUs run */
+        LogEvent next;          /* of the stream, not replayed yet */
+        uint8_t *kept;          /* the bytes of @next if a snapshot was loaded, or NULL */
         Position cut;           /* where DMA stops, or CUT_NONE */
         uint64_t steps;         /* that DMA has made */
     } dma;
@@ -56,9 +58,9 @@ extern Player player;
 
 /* State of a replayed vCPU.  It belongs to the vCPU thread, or to the main thread while stopped. */
 typedef struct ReplayingVcpu {
-    LogReader *order;
     LogReader *data;
-    LogEvent read;              /* the next event of @order */
+    LogEvent read;              /* the next event of its order */
+    uint8_t *kept;              /* the bytes of @read if a snapshot was loaded, or NULL */
     LogEvent next;              /* where to stop next: @read, or LOG_EVENT_KINDS at @cut */
     LogEvent next_input;        /* the next event of @data */
     Registers expected;         /* as of the last REGISTERS event that was applied */
@@ -80,6 +82,8 @@ void player_diverged(CPUState *cpu, Position position, const char *format, ...)
  * the position UINT64_MAX; a log that cannot be read is a divergence, too.
  */
 void player_next_event(CPUState *cpu, LogReader *reader, LogEvent *event);
+/* The same for the next event of the order of @stream.  Whoever reads the stream. */
+void player_next_ordered(CPUState *cpu, unsigned stream, LogEvent *event);
 /*
  * Set where @v stops next: at its next event, or at its cut if the cut is not after that.  No event
  * at the cut is applied: a log that was cut off may lack some events of its last position.

@@ -25,6 +25,7 @@
 #include "recording/cut.h"
 #include "recording/log-reader.h"
 #include "recording/manifest.h"
+#include "recording/order-reader.h"
 #include "recording/position.h"
 #include "recording/replay-end.h"
 #include "replay/digest-trace.h"
@@ -53,8 +54,8 @@ RecorderVcpu *player_new_vcpu(void)
 void player_close_vcpu(RecorderVcpu *v)
 {
     if (v) {
-        log_reader_free(v->replay->order);
         log_reader_free(v->replay->data);
+        g_free(v->replay->kept);
         g_free(v->replay);
         recorder_vcpu_free(v);
     }
@@ -65,15 +66,23 @@ static void detach_vcpu(CPUState *cpu, run_on_cpu_data data)
     player_close_vcpu(recorder_vcpu_detach(cpu));
 }
 
-/* Open a log at checkpoint @place; NULL: at the start.  Return NULL and set @error on failure. */
-static LogReader *open_log(const char *directory, unsigned stream, LogSubstream substream,
-                           const CheckpointPosition *place, GError **error)
+/* Open the order of all streams at checkpoint @place; NULL: at the start. */
+static OrderReader *open_order(const char *directory, const CheckpointPosition *place,
+                               GError **error)
+{
+    return order_reader_open(directory, player.manifest->n_vcpus, player.manifest->follow,
+                             place ? place->logs : NULL, error);
+}
+
+/* Open the data log of a vCPU at checkpoint @place; NULL: at the start. */
+static LogReader *open_data(const char *directory, unsigned vcpu, const CheckpointPosition *place,
+                            GError **error)
 {
     unsigned n = player.manifest->n_vcpus;
 
-    return place ? log_reader_open_at(directory, n, stream, substream,
-                                      log_place_of(place->logs, stream, substream), error)
-                 : log_reader_open(directory, n, stream, substream, error);
+    return place ? log_reader_open_at(directory, n, vcpu, LOG_DATA,
+                                      log_place_of(place->logs, vcpu, LOG_DATA), error)
+                 : log_reader_open(directory, n, vcpu, LOG_DATA, error);
 }
 
 /* Return a new vCPU that replays from @place to @cut.  Return NULL and set @errp on failure. */
@@ -84,17 +93,14 @@ static RecorderVcpu *open_vcpu(const char *directory, unsigned vcpu,
     RecorderVcpu *v = player_new_vcpu();
     ReplayingVcpu *r = v->replay;
 
-    r->order = open_log(directory, vcpu, LOG_ORDER, place, &error);
-    if (r->order) {
-        r->data = open_log(directory, vcpu, LOG_DATA, place, &error);
-    }
+    r->data = open_data(directory, vcpu, place, &error);
     if (place) {
         v->base = r->same_at = place->point->at[vcpu];
         v->store_hash = place->stores[vcpu];
         r->expected = place->logged[vcpu];
     }
     r->read = r->next_input = (LogEvent) { .kind = LOG_EVENT_KINDS, .position = UINT64_MAX };
-    if (!r->data || log_reader_next(r->order, &r->read, &error) == LOG_READER_BAD ||
+    if (!r->data || order_reader_next(player.order, vcpu, &r->read, &error) == LOG_READER_BAD ||
         log_reader_next(r->data, &r->next_input, &error) == LOG_READER_BAD) {
         error_setg(errp, "%s", error->message);
         player_close_vcpu(v);
@@ -116,7 +122,8 @@ static void forget_recording(void)
     g_clear_pointer(&player.schedule, schedule_free);
     digest_trace_drop();
     watch_log_end();
-    g_clear_pointer(&player.dma.log, log_reader_free);
+    g_clear_pointer(&player.order, order_reader_free);
+    g_clear_pointer(&player.dma.kept, g_free);
     g_clear_pointer(&player.divergence, g_free);
     g_clear_pointer(&player.goal, point_free);
     player.arrived = NULL;
@@ -202,9 +209,9 @@ static bool open_recording(const char *directory, const PlayerOptions *options, 
     }
     player.stops_early = options->has_until || options->arrived;
     player.dma.next = (LogEvent) { .kind = LOG_EVENT_KINDS, .position = UINT64_MAX };
-    player.dma.log = error ? NULL : open_log(directory, n, LOG_ORDER, place, &error);
-    if (!player.dma.log ||
-        log_reader_next(player.dma.log, &player.dma.next, &error) == LOG_READER_BAD) {
+    player.order = error ? NULL : open_order(directory, place, &error);
+    if (!player.order ||
+        order_reader_next(player.order, n, &player.dma.next, &error) == LOG_READER_BAD) {
         error_setg(errp, "%s", error->message);
         return false;
     }

@@ -10,6 +10,7 @@
 #include "hw/recorder/translations.h"
 #include "hw/recorder/vcpu.h"
 #include "recording/log-reader.h"
+#include "recording/order-reader.h"
 #include "recording/position.h"
 #include "recording/registers.h"
 #include "replay/access-watch.h"
@@ -18,20 +19,31 @@
 /* Fields as in RecorderVcpu and ReplayingVcpu. */
 typedef struct VcpuState {
     Position at;                /* the vCPU's position */
-    LogReader *order, *data;
+    LogReader *data;
     LogEvent read, next_input;
+    uint8_t *kept;
     Position same_at;
     uint64_t store_hash;
     Registers expected;
 } VcpuState;
 
 struct PlayerState {
-    LogReader *dma;
+    OrderReader *order;
     LogEvent dma_next;
+    uint8_t *dma_kept;
     uint64_t dma_steps;
     unsigned n_vcpus;
     VcpuState vcpu[];
 };
+
+/* Copy the bytes of @event, which its reader keeps, and return the copy; NULL: it has none. */
+static uint8_t *keep_bytes(LogEvent *event)
+{
+    uint8_t *kept = g_memdup2(event->bytes, event->n_bytes);
+
+    event->bytes = kept;
+    return kept;
+}
 
 static void save_vcpu(VcpuState *state, CPUState *cpu)
 {
@@ -42,7 +54,7 @@ static void save_vcpu(VcpuState *state, CPUState *cpu)
         .at = recorder_position(cpu), .read = r->read, .next_input = r->next_input,
         .same_at = r->same_at, .store_hash = v->store_hash, .expected = r->expected,
     };
-    state->order = log_reader_copy(r->order, &state->read);
+    state->kept = keep_bytes(&state->read);
     state->data = log_reader_copy(r->data, &state->next_input);
 }
 
@@ -55,7 +67,7 @@ static RecorderVcpu *load_vcpu(const VcpuState *state)
     v->base = state->at;
     r->read = state->read;
     r->next_input = state->next_input;
-    r->order = log_reader_copy(state->order, &r->read);
+    r->kept = keep_bytes(&r->read);
     r->data = log_reader_copy(state->data, &r->next_input);
     r->same_at = state->same_at;
     v->store_hash = state->store_hash;
@@ -76,7 +88,8 @@ PlayerState *player_save(void)
     state->n_vcpus = n;
     state->dma_next = player.dma.next;
     state->dma_steps = player.dma.steps;
-    state->dma = log_reader_copy(player.dma.log, &state->dma_next);
+    state->dma_kept = keep_bytes(&state->dma_next);
+    state->order = order_reader_copy(player.order);
     CPU_FOREACH(cpu) {
         save_vcpu(&state->vcpu[cpu->cpu_index], cpu);
     }
@@ -104,21 +117,23 @@ void player_load(const PlayerState *state)
         run_on_cpu(cpu, renew_vcpu, RUN_ON_CPU_HOST_PTR((void *)state));
     }
     access_watch_forget();
-    log_reader_free(player.dma.log);
+    order_reader_free(player.order);
+    player.order = order_reader_copy(state->order);
+    g_free(player.dma.kept);
     player.dma.next = state->dma_next;
+    player.dma.kept = keep_bytes(&player.dma.next);
     player.dma.steps = state->dma_steps;
-    player.dma.log = log_reader_copy(state->dma, &player.dma.next);
     player.diverged_at.known = false;
     g_clear_pointer(&player.divergence, g_free);
 }
 
 size_t player_state_size(const PlayerState *state)
 {
-    size_t size = sizeof(*state) + log_reader_size(state->dma);
+    size_t size = sizeof(*state) + order_reader_size(state->order) + state->dma_next.n_bytes;
 
     for (unsigned i = 0; i < state->n_vcpus; i++) {
-        size += sizeof(VcpuState) + log_reader_size(state->vcpu[i].order) +
-                log_reader_size(state->vcpu[i].data);
+        size += sizeof(VcpuState) + log_reader_size(state->vcpu[i].data) +
+                state->vcpu[i].read.n_bytes;
     }
     return size;
 }
@@ -127,26 +142,23 @@ void player_state_free(PlayerState *state)
 {
     if (state) {
         for (unsigned i = 0; i < state->n_vcpus; i++) {
-            log_reader_free(state->vcpu[i].order);
             log_reader_free(state->vcpu[i].data);
+            g_free(state->vcpu[i].kept);
         }
-        log_reader_free(state->dma);
+        order_reader_free(state->order);
+        g_free(state->dma_kept);
         g_free(state);
     }
 }
 
 LogEventKind player_next_step(CPUState *cpu)
 {
-    RecorderVcpu *v = cpu->recorder;
+    const LogEvent *read = &cpu->recorder->replay->read;
     Position now = recorder_position(cpu);
-    LogEvent event = v->replay->read;
-    g_autoptr(LogReader) reader = log_reader_copy(v->replay->order, &event);
 
-    while (event.kind != LOG_EVENT_KINDS && event.position == now &&
-           !log_event_is_step(event.kind)) {
-        if (log_reader_next(reader, &event, NULL) != LOG_READER_EVENT) {
-            return LOG_EVENT_KINDS;
-        }
+    if (read->kind == LOG_EVENT_KINDS || read->position > now) {
+        return LOG_EVENT_KINDS;
     }
-    return event.position == now ? event.kind : LOG_EVENT_KINDS;
+    return log_event_is_step(read->kind) ? read->kind :
+           order_reader_step_at(player.order, cpu->cpu_index, now);
 }

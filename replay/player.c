@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Replays a recording.  Each vCPU thread runs up to the next event of its order log, applies the
+ * Replays a recording.  Each vCPU thread runs up to the next event of its order, applies the
  * event, and goes on.  In between, instructions take their inputs from the vCPU's data log.
  * Devices do not run, and interrupt lines are ignored.
  *
@@ -41,6 +41,24 @@
 #define EXCEPTION_STEPS 2
 
 Player player;
+
+/* --- what other streams see ------------------------------------------------- */
+
+/*
+ * Return how many steps of a vCPU at @position other streams may know of.  A step behind a WAIT
+ * that was passed stands for what the WAIT is for: whoever waits for that step waits for no other.
+ */
+static Position visible(const ReplayingVcpu *r, Position position)
+{
+    return r->read.kind == LOG_EVENT_WAIT ? MIN(position, r->read.position) : position;
+}
+
+/* Let other streams know how far @cpu is. */
+static void publish(CPUState *cpu)
+{
+    schedule_publish(player.schedule, cpu->cpu_index,
+                     visible(cpu->recorder->replay, recorder_position(cpu)));
+}
 
 /* --- divergence ------------------------------------------------------------- */
 
@@ -92,7 +110,7 @@ void player_diverged(CPUState *cpu, Position position, const char *format, ...)
 static void finish(CPUState *cpu)
 {
     qatomic_set(&cpu->recorder->finished, true);
-    schedule_publish(player.schedule, cpu->cpu_index, recorder_position(cpu));
+    publish(cpu);
     schedule_end(player.schedule, cpu->cpu_index);
     if (qatomic_fetch_dec(&player.n_running) == 1) {
         arrive();
@@ -101,21 +119,32 @@ static void finish(CPUState *cpu)
 
 /* --- the logs --------------------------------------------------------------- */
 
+/* Note how a read of @event has ended. */
+static void end_read(CPUState *cpu, LogReaderResult result, LogEvent *event, const GError *error)
+{
+    if (result == LOG_READER_EVENT) {
+        return;
+    }
+    if (result == LOG_READER_BAD) {
+        player_diverged(cpu, recorder_position(cpu), "%s", error->message);
+    }
+    *event = (LogEvent) { .kind = LOG_EVENT_KINDS, .position = UINT64_MAX };
+}
+
 void player_next_event(CPUState *cpu, LogReader *reader, LogEvent *event)
 {
     g_autoptr(GError) error = NULL;
+    LogReaderResult result = log_reader_next(reader, event, &error);
 
-    switch (log_reader_next(reader, event, &error)) {
-    case LOG_READER_EVENT:
-        return;
-    case LOG_READER_END:
-        break;
-    case LOG_READER_BAD:
-        player_diverged(cpu, recorder_position(cpu), "%s", error->message);
-        break;
-    }
-    event->kind = LOG_EVENT_KINDS;
-    event->position = UINT64_MAX;
+    end_read(cpu, result, event, error);
+}
+
+void player_next_ordered(CPUState *cpu, unsigned stream, LogEvent *event)
+{
+    g_autoptr(GError) error = NULL;
+    LogReaderResult result = order_reader_next(player.order, stream, event, &error);
+
+    end_read(cpu, result, event, error);
 }
 
 void player_stop_at_cut(RecorderVcpu *v)
@@ -131,14 +160,20 @@ void player_stop_at_cut(RecorderVcpu *v)
 }
 
 /*
- * Return true if @v may be at @position, though that is past its cut.  A moment may lie between an
- * instruction and the exception that the instruction raised, where a vCPU cannot stop.  Then the
- * vCPU stops after the delivery.  The steps past the cut touch no memory, so no other stream can
- * tell the difference.
+ * Return true if @v may be at @position, though that is past its cut, or past a WAIT.  Both may lie
+ * between an instruction and the exception that the instruction raised, where a vCPU cannot stop: a
+ * moment, the end of an episode that is the last of a log, and the begin of an episode if the vCPU
+ * was SAFE there.  Then the vCPU stops after the delivery, and waits there.  The steps that it
+ * passes touch no memory, so no step of another stream conflicts with them.  What other streams see
+ * of @v does not pass: see visible().
+ *
+ * All other events were logged at boundaries, where replay can stop.
  */
 static bool may_pass(const RecorderVcpu *v, Position position)
 {
-    return player.stops_early && v->replay->next.kind == LOG_EVENT_KINDS &&
+    LogEventKind kind = v->replay->next.kind;
+
+    return (kind == LOG_EVENT_KINDS || kind == LOG_EVENT_WAIT) &&
            position <= v->replay->next.position + EXCEPTION_STEPS;
 }
 
@@ -272,7 +307,7 @@ void player_new_schedule(RecorderVcpu *const v[], bool one_at_a_time)
         schedule_share_cores(player.schedule, n);
     }
     for (unsigned i = 0; i < n; i++) {
-        schedule_publish(player.schedule, i, v[i]->base);
+        schedule_publish(player.schedule, i, visible(v[i]->replay, v[i]->base));
     }
     schedule_publish(player.schedule, n, player.dma.steps);
     player.n_running = n;
@@ -317,7 +352,7 @@ bool player_wait_for_vcpu(CPUState *cpu, unsigned stream, Position position)
  */
 static bool wait_for(CPUState *cpu, uint64_t stream, uint64_t steps)
 {
-    schedule_publish(player.schedule, cpu->cpu_index, recorder_position(cpu));
+    publish(cpu);
     if (stream < player.manifest->n_vcpus) {
         return player_wait_for_vcpu(cpu, stream, steps);
     }
@@ -381,7 +416,7 @@ static void advance(CPUState *cpu)
 {
     RecorderVcpu *v = cpu->recorder;
 
-    player_next_event(cpu, v->replay->order, &v->replay->read);
+    player_next_ordered(cpu, cpu->cpu_index, &v->replay->read);
     player_stop_at_cut(v);
 }
 
@@ -457,12 +492,13 @@ bool recorder_replay_boundary(CPUState *cpu, bool *applied)
     if (!leave && !v->finished) {
         paranoid_check(cpu);
     }
-    if (!v->finished && recorder_position(cpu) > v->replay->next.position) {
+    if (!v->finished && recorder_position(cpu) > v->replay->next.position &&
+        !may_pass(v, recorder_position(cpu))) {
         g_autofree char *due = what_is_due(v);
 
         player_diverged(cpu, recorder_position(cpu), "ran past %s", due);
     }
-    schedule_publish(player.schedule, cpu->cpu_index, recorder_position(cpu));
+    publish(cpu);
     skip_waits_that_are_over(cpu);
     if (v->finished) {
         cpu_exec_end(cpu);

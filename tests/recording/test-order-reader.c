@@ -506,15 +506,14 @@ static void test_fdr(void)
 }
 
 /*
- * Find the steps that are events ahead of a reader, wherever it is.  vCPU 0 waits at 0 if there are
- * race logs.  Its step at 2 is an event, and a DROP is before it.
+ * Find the steps that are events ahead of a reader, wherever it is.  vCPU 0 waits at 0 if the
+ * order is Karma's.  Its step at 2 is an event, and a DROP is before it.
  */
 static void test_step_at(const void *data)
 {
     char *directory = test_directory();
-    bool race = data != NULL;
-    g_autoptr(LogWriter) writer = race ? log_writer_new_with_race(directory, 1, NULL)
-                                       : log_writer_new(directory, 1, NULL);
+    RaceOrder order = data ? RACE_KARMA : RACE_FDR;
+    g_autoptr(LogWriter) writer = log_writer_new(directory, 1, ORDER_SET(order), NULL);
     LogStream *zero = log_writer_stream(writer, 0);
     g_autoptr(OrderReader) reader = NULL;
     LogEvent event = { 0 };
@@ -522,12 +521,12 @@ static void test_step_at(const void *data)
     log_event(zero, LOG_EVENT_DROP, (Position)2, (uint64_t)0);
     log_event(zero, LOG_EVENT_STEP, (Position)2);
     log_event(zero, LOG_EVENT_WAKE, (Position)3);
-    if (race) {
+    if (order == RACE_KARMA) {
         log_episode(zero, 5, 2, 0, NULL, 0);
         log_episode(log_writer_stream(writer, 1), 5, 0, 1, NULL, 0);
     }
     g_assert_true(log_writer_finish(writer, NULL));
-    reader = order_reader_open(directory, 1, NULL, NULL);
+    reader = order_reader_open(directory, 1, order, NULL, NULL);
     for (LogEventKind last = LOG_EVENT_KINDS; last != LOG_EVENT_WAKE; last = event.kind) {
         g_assert_cmpint(order_reader_step_at(reader, 0, 0), ==, LOG_EVENT_KINDS);
         g_assert_cmpint(order_reader_step_at(reader, 0, 2), ==,
@@ -535,7 +534,8 @@ static void test_step_at(const void *data)
         g_assert_cmpint(order_reader_step_at(reader, 0, 3), ==, LOG_EVENT_WAKE);
         g_assert_cmpint(order_reader_step_at(reader, 0, 4), ==, LOG_EVENT_KINDS);
         g_assert_cmpint(order_reader_next(reader, 0, &event, NULL), ==, LOG_READER_EVENT);
-        g_assert_true(last != LOG_EVENT_KINDS || (event.kind == LOG_EVENT_WAIT) == race);
+        g_assert_true(last != LOG_EVENT_KINDS ||
+                      (event.kind == LOG_EVENT_WAIT) == (order == RACE_KARMA));
     }
     remove_directory(directory);
 }
@@ -684,7 +684,7 @@ int main(int argc, char **argv)
     g_test_add_data_func("/order-reader/karma", GINT_TO_POINTER(GUEST_KARMA), test_random);
     g_test_add_data_func("/order-reader/rerun", GINT_TO_POINTER(GUEST_RERUN), test_random);
     g_test_add_data_func("/order-reader/step-at/fdr", NULL, test_step_at);
-    g_test_add_data_func("/order-reader/step-at/race", "", test_step_at);
+    g_test_add_data_func("/order-reader/step-at/karma", "", test_step_at);
     g_test_add_func("/order-reader/refused", test_refused);
     g_test_add_func("/order-reader/unexpected-wait", test_unexpected_wait);
     g_test_add_func("/order-reader/other-orders", test_other_orders);
