@@ -20,9 +20,10 @@
 #define LINE (UINT64_C(1) << SPHERE_LINE_SHIFT)
 
 void qmp_recorder_debug(const char *directory, const char *at, bool has_snapshot_memory,
-                        uint64_t snapshot_memory, Error **errp)
+                        uint64_t snapshot_memory, bool has_order, RecorderOrder order,
+                        Error **errp)
 {
-    debugger_open(directory, at ?: "start",
+    debugger_open(directory, has_order ? RecorderOrder_str(order) : NULL, at ?: "start",
                   has_snapshot_memory ? snapshot_memory : SNAPSHOT_MEMORY, errp);
 }
 

@@ -60,8 +60,8 @@ void qmp_recorder_stop(bool has_pause, bool pause, Error **errp)
 void qmp_recorder_replay(const char *directory, RecorderTrace *trace, bool has_threads,
                          RecorderThreads threads, bool has_from, uint32_t from,
                          bool has_until, uint64_t until, RecorderWatch *watch,
-                         bool has_paranoid, uint64_t paranoid, bool has_x_chaos,
-                         uint64_t x_chaos, Error **errp)
+                         bool has_order, RecorderOrder order, bool has_paranoid,
+                         uint64_t paranoid, bool has_x_chaos, uint64_t x_chaos, Error **errp)
 {
     PlayerTrace wanted;
     PlayerWatch watched;
@@ -74,6 +74,7 @@ void qmp_recorder_replay(const char *directory, RecorderTrace *trace, bool has_t
         .chaos = has_x_chaos ? x_chaos : 0,
         .trace = trace ? &wanted : NULL,
         .watch = watch ? &watched : NULL,
+        .order = has_order ? RecorderOrder_str(order) : NULL,
         .paranoid = has_paranoid ? paranoid : 0,
     };
 

@@ -59,6 +59,9 @@ bool manifest_follow(Manifest *manifest, const char *directory, const char *name
 {
     RaceOrder order;
 
+    if (!name) {
+        return true;
+    }
     if (!order_parse_name(name, &order, error)) {
         return false;
     }

@@ -79,8 +79,8 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(Manifest, manifest_free)
 /* Set the orders that are recorded.  Replay follows the first of them. */
 void manifest_set_orders(Manifest *manifest, const Orders *orders);
 /*
- * Let replay follow the order of this name instead of the first one.  Return false and @error if
- * the recording in @directory does not have it.
+ * Let replay follow the order of this name; NULL: the first one.  Return false and @error if the
+ * recording in @directory does not have it.
  */
 bool manifest_follow(Manifest *manifest, const char *directory, const char *name, GError **error);
 

@@ -186,7 +186,8 @@ static bool open_recording(const char *directory, const PlayerOptions *options, 
     unsigned n;
 
     player.manifest = manifest_load(directory, &error);
-    if (!player.manifest || !manifest_check_replayable(player.manifest, &error)) {
+    if (!player.manifest || !manifest_check_replayable(player.manifest, &error) ||
+        !manifest_follow(player.manifest, directory, options->order, &error)) {
         error_setg(errp, "%s", error->message);
         return false;
     }

@@ -37,6 +37,7 @@ typedef struct PlayerOptions {
     uint64_t chaos;             /* a seed, see protocol/chaos.h; 0: none */
     const PlayerTrace *trace;   /* or NULL */
     const PlayerWatch *watch;   /* or NULL */
+    const char *order;          /* "fdr", "karma" or "rerun"; NULL: the recording's first */
     uint64_t paranoid;          /* steps between two checks of paranoid.h; 0: no checks */
     /*
      * Set by a debugger, else NULL.  If set, player_start() does not start the vCPUs.  The player

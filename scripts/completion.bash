@@ -18,6 +18,7 @@ _reprise() {
     fi
     case $before in
     --threads) words="single parallel" ;;
+    --order) words="fdr karma rerun" ;;
     --arch) words="aarch64" ;;
     --at) [ "$command" != debug ] || words="start end" ;;
     --domain) words=$(virsh -q list --name 2> /dev/null) ;;

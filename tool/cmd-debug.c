@@ -36,6 +36,7 @@ typedef struct Debug {
     char *console;
     char *qmp;
     char *snapshots;
+    char *order;                /* "fdr", "karma" or "rerun"; NULL: the recording's first */
     char **ask;                 /* commands for QEMU's monitor; NULL: none */
     char **more;                /* arguments after "--", for gdb or else QEMU; NULL: none */
     Manifest *manifest;
@@ -53,6 +54,7 @@ static void debug_clear(Debug *debug)
     g_free(debug->console);
     g_free(debug->qmp);
     g_free(debug->snapshots);
+    g_free(debug->order);
     g_strfreev(debug->ask);
     g_free(debug->divergence);
     manifest_free(debug->manifest);
@@ -83,6 +85,8 @@ static const char usage[] =
     "                   when, 'goto MOMENT', 'info registers'\n"
     "  --snapshots SIZE   memory to take, at most, to go back fast, besides a copy\n"
     "                   of the guest's (default: 1G)\n"
+    "  --order NAME     follow this order of steps, fdr, karma or rerun, if the\n"
+    "                   recording has several (default: its first)\n"
     "  --qmp SOCK       QEMU answers QMP on this socket\n"
     "  --help           show this text\n"
     "\n"
@@ -158,6 +162,7 @@ static bool parse_arguments(Debug *debug, int argc, char **argv, int *status)
         { "console", 0, 0, G_OPTION_ARG_FILENAME, &debug->console, NULL, NULL },
         { "qmp", 0, 0, G_OPTION_ARG_FILENAME, &debug->qmp, NULL, NULL },
         { "snapshots", 0, 0, G_OPTION_ARG_STRING, &debug->snapshots, NULL, NULL },
+        { "order", 0, 0, G_OPTION_ARG_STRING, &debug->order, NULL, NULL },
         { "ask", 0, 0, G_OPTION_ARG_STRING_ARRAY, &debug->ask, NULL, NULL },
         G_OPTION_ENTRY_NULL
     };
@@ -202,7 +207,8 @@ static bool check_vmlinux(const Debug *debug, GError **error)
 static bool prepare(Debug *debug, GdbAddress *address, GError **error)
 {
     progress_line("checking %s", debug->directory);
-    debug->manifest = replay_command_manifest(debug->directory, debug->checkpoint, error);
+    debug->manifest = replay_command_manifest(debug->directory, debug->checkpoint, debug->order,
+                                              error);
     if (!debug->manifest || !check_vmlinux(debug, error)) {
         return false;
     }
@@ -257,6 +263,9 @@ static char *task_arguments(const Debug *debug, GError **error)
     }
     if (debug->snapshots) {
         json_u64(&arguments, "snapshot-memory", parse_size(debug->snapshots));
+    }
+    if (debug->order) {
+        json_string(&arguments, "order", debug->order);
     }
     if (!emulator_put_path(&arguments, "directory", debug->directory, error)) {
         return NULL;

@@ -28,6 +28,7 @@ typedef struct Replay {
     char *threads;              /* "single" or "parallel"; NULL: parallel */
     int from;                   /* the number of a checkpoint, or NOT_GIVEN */
     char *until;                /* a moment; NULL: the end */
+    char *order;                /* "fdr", "karma" or "rerun"; NULL: the recording's first */
     char *trace;
     char *trace_from;
     char *trace_to;
@@ -50,6 +51,7 @@ static void replay_clear(Replay *replay)
     g_free(replay->qmp);
     g_free(replay->threads);
     g_free(replay->until);
+    g_free(replay->order);
     g_free(replay->trace);
     g_free(replay->trace_from);
     g_free(replay->trace_to);
@@ -76,6 +78,8 @@ static const char usage[] =
     "                  order of reprise info --at; begins at the best checkpoint\n"
     "  --threads single          one vCPU at a time, in an order that is always\n"
     "                  the same; or parallel, which is the default\n"
+    "  --order NAME    follow this order of steps, fdr, karma or rerun, if the\n"
+    "                  recording has several (default: its first)\n"
     "  --watch ADDRESS[,SIZE[,reads|writes]]    instead of the console output, print\n"
     "                  each access to these bytes of the guest's memory (a physical\n"
     "                  address; 8 bytes by default): vCPU and position, how, where,\n"
@@ -144,6 +148,7 @@ static bool parse_arguments(Replay *replay, int argc, char **argv, int *status)
         { "from", 0, 0, G_OPTION_ARG_INT, &replay->from, NULL, NULL },
         { "until", 0, 0, G_OPTION_ARG_STRING, &replay->until, NULL, NULL },
         { "threads", 0, 0, G_OPTION_ARG_STRING, &replay->threads, NULL, NULL },
+        { "order", 0, 0, G_OPTION_ARG_STRING, &replay->order, NULL, NULL },
         { "watch", 0, 0, G_OPTION_ARG_STRING, &replay->watch, NULL, NULL },
         { "trace", 0, 0, G_OPTION_ARG_FILENAME, &replay->trace, NULL, NULL },
         { "trace-from", 0, 0, G_OPTION_ARG_STRING, &replay->trace_from, NULL, NULL },
@@ -207,7 +212,8 @@ static bool find_place(Replay *replay, GError **error)
 
 static bool load(Replay *replay, GError **error)
 {
-    replay->manifest = replay_command_manifest(replay->directory, MAX(replay->from, 0), error);
+    replay->manifest = replay_command_manifest(replay->directory, MAX(replay->from, 0),
+                                               replay->order, error);
     if (!replay->manifest || !find_place(replay, error)) {
         return false;
     }
@@ -367,6 +373,9 @@ static char *task_arguments(const Replay *replay, GError **error)
     }
     if (replay->chaos) {
         json_u64(&arguments, "x-chaos", replay->chaos);
+    }
+    if (replay->order) {
+        json_string(&arguments, "order", replay->order);
     }
     if (replay->threads) {
         json_string(&arguments, "threads", replay->threads);

@@ -8,11 +8,13 @@
 
 #include "tool/emulator.h"
 
-Manifest *replay_command_manifest(const char *directory, int checkpoint, GError **error)
+Manifest *replay_command_manifest(const char *directory, int checkpoint, const char *order,
+                                  GError **error)
 {
     g_autoptr(Manifest) manifest = manifest_load(directory, error);
 
-    if (!manifest || !manifest_check_replayable(manifest, error)) {
+    if (!manifest || !manifest_check_replayable(manifest, error) ||
+        !manifest_follow(manifest, directory, order, error)) {
         return NULL;
     }
     /* QEMU reports the fault if a recording has no checkpoint at all. */

@@ -12,9 +12,11 @@
 
 /*
  * Return the manifest of a recording, to be freed by the caller; NULL and @error if this build
- * cannot replay it, or it has no @checkpoint of this number (0 is always accepted).
+ * cannot replay it, or it has no @checkpoint of this number (0 is always accepted), or no @order of
+ * this name (NULL is always accepted).
  */
-Manifest *replay_command_manifest(const char *directory, int checkpoint, GError **error);
+Manifest *replay_command_manifest(const char *directory, int checkpoint, const char *order,
+                                  GError **error);
 
 /*
  * Return the command line of the recorded machine for emulator_start(), to be freed with

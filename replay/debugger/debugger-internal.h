@@ -48,6 +48,7 @@ typedef struct Plan {
 
 typedef struct Debugger {
     char *directory;            /* NULL: not active */
+    char *order_name;           /* as PlayerOptions.order */
     Manifest *manifest;
     unsigned checkpoint;        /* at which replay was started: the first snapshot */
     uint64_t snapshot_bytes;    /* budget of all snapshots */

@@ -214,6 +214,7 @@ static void close_debugger(void)
     g_clear_pointer(&debugger.order, total_order_free);
     g_clear_pointer(&debugger.manifest, manifest_free);
     g_clear_pointer(&debugger.directory, g_free);
+    g_clear_pointer(&debugger.order_name, g_free);
 }
 
 /* Set the first and the last moment of the recording.  Return false and set @errp on failure. */
@@ -238,7 +239,8 @@ static bool find_bounds(Error **errp)
     return true;
 }
 
-bool debugger_open(const char *directory, const char *at, uint64_t snapshot_bytes, Error **errp)
+bool debugger_open(const char *directory, const char *order, const char *at,
+                   uint64_t snapshot_bytes, Error **errp)
 {
     g_autoptr(GError) error = NULL;
     uint64_t moment;
@@ -256,12 +258,14 @@ bool debugger_open(const char *directory, const char *at, uint64_t snapshot_byte
         qemu_sem_init(&debugger.event, 0);
     }
     debugger.manifest = manifest_load(directory, &error);
-    if (!debugger.manifest || !manifest_check_replayable(debugger.manifest, &error)) {
+    if (!debugger.manifest || !manifest_check_replayable(debugger.manifest, &error) ||
+        !manifest_follow(debugger.manifest, directory, order, &error)) {
         error_setg(errp, "%s", error->message);
         g_clear_pointer(&debugger.manifest, manifest_free);
         return false;
     }
     debugger.directory = g_strdup(directory);
+    debugger.order_name = g_strdup(order);
     debugger.shown.cpu = NULL;
     debugger.shown.moment = UINT64_MAX;         /* no hit was shown: the first moment may be one */
     debugger.looked_at = debugger.alone = NULL;

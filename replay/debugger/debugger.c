@@ -118,7 +118,9 @@ static void arrived(void)
 bool debugger_begin_at(unsigned checkpoint, Error **errp)
 {
     g_autoptr(GError) error = NULL;
-    PlayerOptions options = { .has_from = true, .from = checkpoint, .arrived = arrived };
+    PlayerOptions options = {
+        .has_from = true, .from = checkpoint, .order = debugger.order_name, .arrived = arrived,
+    };
     TotalOrder *order = total_order_open(debugger.directory, debugger.manifest, checkpoint, &error);
 
     if (!order) {

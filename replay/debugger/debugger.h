@@ -18,9 +18,11 @@
 
 /*
  * Load the recording in @directory into this machine, which must be paused, and go to @at (as
- * debugger_goto()).  Snapshots may take @snapshot_bytes.  Return false and set @errp on failure.
+ * debugger_goto()).  Follow the order @order (PlayerOptions).  Snapshots may take @snapshot_bytes.
+ * Return false and set @errp on failure.
  */
-bool debugger_open(const char *directory, const char *at, uint64_t snapshot_bytes, Error **errp);
+bool debugger_open(const char *directory, const char *order, const char *at,
+                   uint64_t snapshot_bytes, Error **errp);
 
 /* Return true if a recording is open. */
 bool debugger_active(void);

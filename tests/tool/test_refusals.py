@@ -146,6 +146,19 @@ def cannot_replay(what):
     check(output == b"" and word in line, f"{output} {line}")
 
 
+@test_each(["replay", "debug"])
+def an_order_that_was_not_recorded_is_refused(command):
+    directory = work.copy_of_hello()
+    for order, word in (("karma", "not recorded with the order karma: it has fdr"), ("tso", "'tso'")):
+        done = run(REPRISE, command, directory, "--order", order, status=2)
+        check(done.stdout == "" and word in one_line(done.stderr), done.stderr)
+
+
+@test
+def an_order_that_was_recorded_is_followed():
+    work.replay(work.copy_of_hello(), "--order", "fdr")
+
+
 # --- usage ----------------------------------------------------------------------------
 
 @test

@@ -98,6 +98,7 @@ def bash_completes_what_the_help_says():
             listed = set(re.findall(r"^  (?:-\w, )?(--[a-z-]+)", text, re.M))
             check(listed <= set(offered), f"{command}: {sorted(listed)} {offered}")
     check(completed("replay", "--threads", "s") == ["single"], "--threads")
+    check(completed("debug", "--order", "k") == ["karma"], "--order")
     check(completed("debug", "--at", "") == ["start", "end"], "--at")
     check("scripts" in completed("replay", "scr") or os.getcwd() != TOP, completed("replay", "scr"))
 
