@@ -20,7 +20,13 @@ typedef struct Fdr {
     Position implied[SPHERE_MAX_PROCESSORS];    /* by the vectors of the other sources */
 } Fdr;
 
-static void *fdr_new(void)
+static Fdr *fdr_of(const Processor *p)
+{
+    return p->order[RACE_FDR];
+}
+
+static void *fdr_new(G_GNUC_UNUSED unsigned index, G_GNUC_UNUSED unsigned n,
+                     G_GNUC_UNUSED Position max)
 {
     return g_new0(Fdr, 1);
 }
@@ -31,8 +37,8 @@ static void *fdr_new(void)
  */
 static void imply(Processor *to, const Processor *from)
 {
-    Fdr *fdr = to->order;
-    const Fdr *theirs = from->order;
+    Fdr *fdr = fdr_of(to);
+    const Fdr *theirs = fdr_of(from);
 
     for (unsigned i = 0; i < to->sphere->n_processors; i++) {
         if (i != from->index && i != to->index) {
@@ -50,35 +56,35 @@ static void add_source(Fdr *fdr, unsigned from, Position position, OrderOrigin o
     }
 }
 
-static void fdr_after(Processor *to, const Processor *from)
+static void fdr_after(Processor *to, Processor *from)
 {
-    add_source(to->order, from->index, from->published, ORDER_TAKEN);
+    add_source(fdr_of(to), from->index, from->published, ORDER_TAKEN);
     imply(to, from);
 }
 
-static void fdr_after_position(Processor *to, unsigned from, Position position,
+static void fdr_after_position(Processor *to, Processor *from, Position position,
                                OrderOrigin origin)
 {
-    add_source(to->order, from, position, origin);
+    add_source(fdr_of(to), from->index, position, origin);
     if (!SPHERE_RULE(OLD_IMPLIES_NOTHING)) {
-        imply(to, &to->sphere->processor[from]);
+        imply(to, from);
     }
 }
 
 static void fdr_after_sources(Processor *to, const Processor *waiter)
 {
-    const Fdr *theirs = waiter->order;
+    const Fdr *theirs = fdr_of(waiter);
 
     for (unsigned i = 0; i < to->sphere->n_processors; i++) {
         if (theirs->sources & LINE_BIT(i) && i != to->index) {
-            add_source(to->order, i, theirs->source[i], ORDER_PASSED);
+            add_source(fdr_of(to), i, theirs->source[i], ORDER_PASSED);
         }
     }
 }
 
 static bool fdr_emit(Processor *to, OrderEmit *emit, void *opaque)
 {
-    Fdr *fdr = to->order;
+    Fdr *fdr = fdr_of(to);
     bool any = false;
 
     for (unsigned i = 0; i < to->sphere->n_processors; i++) {
@@ -96,6 +102,7 @@ static bool fdr_emit(Processor *to, OrderEmit *emit, void *opaque)
 }
 
 const OrderRecorder fdr_recorder = {
+    .order = RACE_FDR,
     .new = fdr_new,
     .free = g_free,
     .after = fdr_after,

@@ -23,8 +23,24 @@ static size_t l1_size(const Sphere *sphere)
     return sphere->size >> SPHERE_LINE_SHIFT;
 }
 
+static void choose_recorders(Sphere *sphere, const Orders *orders)
+{
+    static const OrderRecorder *const recorders[RACE_ORDERS] = {
+        [RACE_FDR] = &fdr_recorder,
+        [RACE_KARMA] = &karma_recorder,
+        [RACE_RERUN] = &rerun_recorder,
+    };
+
+    for (unsigned i = 0; i < RACE_ORDERS; i++) {
+        if (orders_has(orders, i)) {
+            sphere->recorder[i] = recorders[i];
+            sphere->has_episodes |= recorders[i]->log != NULL;
+        }
+    }
+}
+
 Sphere *sphere_new(unsigned n_vcpus, unsigned n_cores, const void *memory, uint64_t size,
-                   const SphereOps *ops, const OrderRecorder *recorder)
+                   const SphereOps *ops, const Orders *orders)
 {
     Sphere *sphere = g_new0(Sphere, 1);
 
@@ -34,7 +50,7 @@ Sphere *sphere_new(unsigned n_vcpus, unsigned n_cores, const void *memory, uint6
     sphere->memory = memory;
     sphere->size = size;
     sphere->ops = ops;
-    sphere->recorder = recorder;
+    choose_recorders(sphere, orders);
     sphere->pages = large_table_new(pages_size(sphere));
     for (unsigned i = 0; i < sphere->n_processors; i++) {
         Processor *p = &sphere->processor[i];
@@ -43,7 +59,10 @@ Sphere *sphere_new(unsigned n_vcpus, unsigned n_cores, const void *memory, uint6
         p->index = i;
         p->epoch = 1;
         p->random = chaos_stream(&chaos, i);
-        p->order = recorder->new();
+        FOREACH_RECORDER(recorder, p) {
+            p->order[recorder->order] = recorder->new(i, sphere->n_processors,
+                                                      orders->max[recorder->order]);
+        }
         p->l1 = i < n_vcpus ? large_table_new(l1_size(sphere)) : NULL;
     }
     return sphere;
@@ -60,7 +79,9 @@ void sphere_free(Sphere *sphere)
     }
     for (unsigned i = 0; i < sphere->n_processors; i++) {
         large_table_free(sphere->processor[i].l1, l1_size(sphere));
-        sphere->recorder->free(sphere->processor[i].order);
+        FOREACH_RECORDER(recorder, &sphere->processor[i]) {
+            recorder->free(sphere->processor[i].order[recorder->order]);
+        }
     }
     large_table_free(sphere->pages, pages_size(sphere));
     g_free(sphere);

@@ -90,7 +90,8 @@ struct Processor {
 
     /* What its next step is ordered after.  Under the request's page lock, or its own thread. */
     bool has_new_sources;                  /* sources that were not emitted yet */
-    void *order;                /* state of the OrderRecorder */
+    void *order[RACE_ORDERS];      /* state of each OrderRecorder */
+    void *log;                  /* for SphereOps */
 };
 
 /* States of a request. */
@@ -106,7 +107,8 @@ struct Sphere {
     uint64_t size;              /* in bytes */
     SpherePage *pages;
     const SphereOps *ops;
-    const OrderRecorder *recorder;
+    const OrderRecorder *recorder[RACE_ORDERS];    /* NULL: does not record */
+    bool has_episodes;          /* some recorder has */
     unsigned n_cores;           /* of the host */
     int n_asleep;               /* processors that sleep for a grant, not for a lease; atomic */
     uint64_t lines_bytes;       /* taken by split pages; atomic */

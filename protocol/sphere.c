@@ -571,10 +571,18 @@ SphereAnswer sphere_enter_code(Processor *p, uint64_t offset)
 
 void sphere_arcs(Processor *p, OrderEmit *emit, void *opaque)
 {
+    bool step = false;
+
     if (p->has_new_sources) {
         p->has_new_sources = false;
-        if (p->sphere->recorder->emit(p, emit, opaque)) {
+        FOREACH_RECORDER(recorder, p) {
+            step |= recorder->emit(p, emit, opaque);
+        }
+        if (step) {
             p->ordered = SPHERE_RULE(ORDERED) ? p->floor + 1 : 0;
+        }
+        if (p->sphere->has_episodes) {
+            sphere_log_episodes(p);
         }
     }
 }

@@ -44,6 +44,7 @@
 #include <glib.h>
 
 #include "protocol/chaos.h"
+#include "recording/orders.h"
 #include "recording/position.h"
 
 /* The most vCPUs that can be recorded; the format of recordings allows more. */
@@ -69,6 +70,8 @@ typedef struct Sphere Sphere;
 typedef struct Processor Processor;
 typedef struct SpherePage SpherePage;
 typedef struct OrderRecorder OrderRecorder;
+typedef struct KarmaClosed KarmaClosed;
+typedef struct RerunClosed RerunClosed;
 
 typedef enum SphereAccess {
     SPHERE_READ,
@@ -134,14 +137,21 @@ typedef struct SphereOps {
      * thread, perhaps with its lock held.  NULL: arcs are not merged.
      */
     void (*published)(void *user);
+    /*
+     * Log an episode that has ended, of a processor with this @log (sphere_set_log()).  Called by
+     * the thread that calls a function of the sphere which logs episodes, without locks.  NULL: no
+     * such order is recorded.
+     */
+    void (*karma_episode)(void *log, const KarmaClosed *closed);
+    void (*rerun_episode)(void *log, const RerunClosed *closed);
 } SphereOps;
 
-/* FDR's recorder of the order of steps: fdr.c, order.h. */
-extern const OrderRecorder fdr_recorder;
-
-/* Create a sphere over @size bytes at @memory, on a host with @n_cores. */
+/*
+ * Create a sphere over @size bytes at @memory, on a host with @n_cores.  The order of steps is
+ * recorded in each of @orders.
+ */
 Sphere *sphere_new(unsigned n_vcpus, unsigned n_cores, const void *memory, uint64_t size,
-                   const SphereOps *ops, const OrderRecorder *recorder);
+                   const SphereOps *ops, const Orders *orders);
 void sphere_free(Sphere *sphere);
 /* Return about how many bytes the L1s and the directory take now.  Any thread. */
 uint64_t sphere_memory(const Sphere *sphere);
@@ -284,13 +294,49 @@ bool sphere_is_granted(Processor *processor);
  */
 void sphere_await(Processor *processor, Position position);
 
-/* Log an arc: the next step of @to comes after @source steps of @from. */
+/* Log an arc of FDR: the next step of @to comes after @source steps of @from. */
 typedef void OrderEmit(Processor *to, unsigned from, Position source, void *opaque);
 
-/* Call @emit for each arc into the next step that no other implies, and forget the sources. */
+/*
+ * Call @emit for each arc into the next step that no other implies, and forget the sources.  Logs
+ * episodes that have ended.
+ */
 void sphere_arcs(Processor *processor, OrderEmit *emit, void *opaque);
 /* Return true if sphere_arcs() may have an arc to emit. */
 bool sphere_has_arcs(const Processor *processor);
+
+/* --- episodes, of orders other than FDR's ------------------------------------- */
+
+/* Return true if some recorder of order makes episodes.  Otherwise the rest does nothing. */
+bool sphere_has_episodes(const Sphere *sphere);
+/* Set what the SphereOps that log episodes are given. */
+void sphere_set_log(Processor *processor, void *log);
+/* Return where an episode of the processor reaches its largest size.  Its own thread. */
+Position sphere_episode_limit(const Processor *processor);
+
+/*
+ * Each of these ends episodes at @position, a boundary at which replay can stop, for which
+ * sphere_safe() could be called.  All but sphere_end_episodes() log what has ended, so the caller
+ * must be allowed to log.
+ */
+/* End those that have their largest size.  The processor's own thread. */
+void sphere_limit_episodes(Processor *processor, Position position);
+/* End all, because the processor will rest.  The processor's own thread. */
+void sphere_end_episodes(Processor *processor, Position position);
+/*
+ * End all, and log all that can be logged, so that little is lost if the process is killed.  The
+ * processor's own thread; or any thread while the processor rests, SAFE, at @position.
+ */
+void sphere_flush_episodes(Processor *processor, Position position);
+/*
+ * End all, and log all: for a barrier, or for the end.  All processors rest, each at its @position,
+ * and are cut before any goes on.  Any thread.
+ */
+void sphere_cut_episodes(Processor *processor, Position position);
+/* Log what has ended. */
+void sphere_log_episodes(Processor *processor);
+
+/* --- translations and code to drop: the processor's own thread ------------------ */
 
 /*
  * Return how many table @words there are whose translations the caller must drop before the next

@@ -17,6 +17,8 @@ static const char *const names[RACE_ORDERS] = {
     [RACE_RERUN] = "rerun",
 };
 
+const Orders orders_fdr = { .set = ORDER_SET_FDR };
+
 const char *order_name(RaceOrder order)
 {
     g_assert(order < RACE_ORDERS);

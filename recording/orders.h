@@ -40,6 +40,9 @@ typedef struct Orders {
     uint64_t max[RACE_ORDERS];  /* the most steps of an episode; 0: unbounded; none for FDR */
 } Orders;
 
+/* FDR's alone. */
+extern const Orders orders_fdr;
+
 /* Return "fdr", "karma" or "rerun". */
 const char *order_name(RaceOrder order);
 /* Set *@order to the order of this name.  Return false and @error if there is none. */

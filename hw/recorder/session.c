@@ -225,7 +225,7 @@ static Sphere *make_sphere(unsigned n_vcpus)
     recorder_several_vcpus = n_vcpus > 1;
     return sphere_new(n_vcpus, g_get_num_processors(), recorder_ram.host,
                       n_vcpus > 1 ? recorder_ram.size : 1 << SPHERE_PAGE_SHIFT, &sphere_ops,
-                      &fdr_recorder);
+                      &orders_fdr);
 }
 
 static void attach_vcpu(CPUState *cpu, run_on_cpu_data data)

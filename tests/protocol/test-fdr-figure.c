@@ -203,7 +203,7 @@ static void test_sphere(void)
 {
     g_autoptr(GString) text = g_string_new("");
     Sphere *sphere = sphere_new(PROCESSORS, PROCESSORS, memory, sizeof(memory), &ops,
-                                &fdr_recorder);
+                                &orders_fdr);
 
     for (unsigned i = 0; i < 4; i++) {
         page_split(&sphere->pages[i]);

@@ -58,7 +58,7 @@ static void test_no_request_is_lost(gconstpointer opaque)
 {
     int n_threads = GPOINTER_TO_INT(opaque);
     GThread *thread[MOST_PROCESSORS];
-    Sphere *sphere = sphere_new(n_threads, 1, memory, sizeof(memory), &ops, &fdr_recorder);
+    Sphere *sphere = sphere_new(n_threads, 1, memory, sizeof(memory), &ops, &orders_fdr);
 
     n_requests = 400000 / n_threads;
     alarm(PATIENCE_S);

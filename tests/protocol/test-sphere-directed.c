@@ -193,7 +193,7 @@ static void set_up_whole_pages(void)
     }
     world.memory[EMPTY_WORD / 8] = 0;
     world.sphere = sphere_new(VCPUS, VCPUS, world.memory, sizeof(world.memory), &ops,
-                              &fdr_recorder);
+                              &orders_fdr);
     for (unsigned i = 0; i < PROCESSORS; i++) {
         sphere_set_user(processor(i), &world);
     }

@@ -109,7 +109,7 @@ static void set_up_vcpu(Vcpu *v, unsigned i, uint64_t *random)
 
 static void set_up(Recording *r, uint64_t *random)
 {
-    static const SphereOps ops = { vcpu_kick, vcpu_published };
+    static const SphereOps ops = { .kick = vcpu_kick, .published = vcpu_published };
 
     memset(&guest, 0, sizeof(guest));
     guest.recording = r;
@@ -120,7 +120,7 @@ static void set_up(Recording *r, uint64_t *random)
     guest.memory = r->before;
     guest.n_vcpus = r->n_vcpus;
     guest.sphere = sphere_new(r->n_vcpus, 1 + random_below(random, MAX_VCPUS), guest.memory.word,
-                              GUEST_SIZE, &ops, &fdr_recorder);
+                              GUEST_SIZE, &ops, &orders_fdr);
     for (unsigned i = 0; i <= r->n_vcpus; i++) {
         open_stream(&r->stream[i]);
     }

@@ -235,31 +235,31 @@ typedef struct Read {
 
 #define NONE UINT_MAX
 
-typedef struct Order {
+typedef struct OrderCheck {
     const Recording *recording;
     Clock *clock[MAX_PROCESSORS];           /* for each step: what comes before it */
     unsigned versions[GUEST_WORDS + 1];     /* how many versions the words before this one have */
     Access *writers;                        /* of all versions of all words */
     unsigned *readers;                      /* first Read of each version, including version 0 */
     GArray *reads;                          /* Read */
-} Order;
+} OrderCheck;
 
 /* Return the write that made this version; NULL if it is the initial one or does not exist. */
-static Access *writer_of(const Order *o, unsigned word, unsigned version)
+static Access *writer_of(const OrderCheck *o, unsigned word, unsigned version)
 {
     unsigned n = o->versions[word + 1] - o->versions[word];
 
     return version && version <= n ? &o->writers[o->versions[word] + version - 1] : NULL;
 }
 
-static bool comes_before(const Order *o, Access a, Access b)
+static bool comes_before(const OrderCheck *o, Access a, Access b)
 {
     return a.processor == b.processor ? a.step <= b.step :
            o->clock[b.processor][b.step][a.processor] > a.step;
 }
 
 /* Compute the clocks of all steps, along the waits.  Return false if the waits have a cycle. */
-static bool make_clocks(Order *o)
+static bool make_clocks(OrderCheck *o)
 {
     unsigned n = o->recording->n_vcpus + 1;
     unsigned step[MAX_PROCESSORS] = { 0 }, event[MAX_PROCESSORS] = { 0 };
@@ -317,7 +317,7 @@ static char *unordered(const char *what, Access a, Access b, const Seen *seen)
  * Check that @here, which saw @seen, comes after the write of the version that it read or replaced,
  * and before the next write.  Return NULL, or what is wrong, to be freed by the caller.
  */
-static char *check_access(const Order *o, Access here, const Seen *seen)
+static char *check_access(const OrderCheck *o, Access here, const Seen *seen)
 {
     const Access *before = writer_of(o, seen->word, seen->version - seen->write);
     const Access *after = writer_of(o, seen->word, seen->version + 1);
@@ -331,12 +331,12 @@ static char *check_access(const Order *o, Access here, const Seen *seen)
     return NULL;
 }
 
-static unsigned *readers_of(const Order *o, unsigned word, unsigned version)
+static unsigned *readers_of(const OrderCheck *o, unsigned word, unsigned version)
 {
     return &o->readers[o->versions[word] + word + version];
 }
 
-static void find_readers(Order *o)
+static void find_readers(OrderCheck *o)
 {
     const Recording *recording = o->recording;
     unsigned n_versions = o->versions[GUEST_WORDS] + GUEST_WORDS;
@@ -366,7 +366,7 @@ static void find_readers(Order *o)
  * Check that each read of a word of the line is ordered before or after @bit.  With a write bit, a
  * processor might have stored to any word of the line.  Result as for check_access().
  */
-static char *check_write_bit(const Order *o, unsigned processor, const WriteBit *bit)
+static char *check_write_bit(const OrderCheck *o, unsigned processor, const WriteBit *bit)
 {
     Access here = { processor, bit->step };
 
@@ -387,7 +387,7 @@ static char *check_write_bit(const Order *o, unsigned processor, const WriteBit 
     return NULL;
 }
 
-static char *check_write_bits(Order *o)
+static char *check_write_bits(OrderCheck *o)
 {
     char *trouble = NULL;
 
@@ -404,7 +404,7 @@ static char *check_write_bits(Order *o)
     return trouble;
 }
 
-static void find_writers(Order *o)
+static void find_writers(OrderCheck *o)
 {
     const Recording *recording = o->recording;
     unsigned n;
@@ -430,7 +430,7 @@ static void find_writers(Order *o)
 
 char *recording_check_order(const Recording *recording)
 {
-    g_autofree Order *o = g_new0(Order, 1);
+    g_autofree OrderCheck *o = g_new0(OrderCheck, 1);
     unsigned n = recording->n_vcpus + 1;
     char *trouble = NULL;
     unsigned n_seen;
