@@ -45,7 +45,11 @@
     rule(LEAVE_USER, "a processor leaves user mode before it accesses a closed page") \
     rule(WALKS_OPEN, "a page that user mode walks or runs code from is open") \
     rule(GOES_ON, "a store takes back only a write bit that was put aside") \
-    rule(RUN_AT_GRANT, "a waiter runs from its grant on, so the line stays until it is used")
+    rule(RUN_AT_GRANT, "a waiter runs from its grant on, so the line stays until it is used") \
+    rule(LIMIT_EPISODES, "an episode of the largest size ends at a boundary") \
+    rule(FLUSH_AT_REST, "others flush the episodes only of a processor that rests") \
+    rule(CUT_ALL, "at a cut, the episodes of all processors end") \
+    rule(REPLAY_MEETS, "replay goes behind a cut only when all streams have come to it")
 
 typedef enum SphereRule {
     RULE_NONE,

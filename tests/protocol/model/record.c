@@ -11,20 +11,30 @@ World guest;
 
 /* --- locks of the world around the sphere ----------------------------------------- */
 
-static void big_lock(void)
+void world_lock(int *lock)
 {
     int free = 0;
 
-    while (!__atomic_compare_exchange_n(&guest.big_lock, &free, 1, false, __ATOMIC_ACQUIRE,
+    while (!__atomic_compare_exchange_n(lock, &free, 1, false, __ATOMIC_ACQUIRE,
                                         __ATOMIC_RELAXED)) {
         free = 0;
         actor_wait();
     }
 }
 
+void world_unlock(int *lock)
+{
+    __atomic_store_n(lock, 0, __ATOMIC_RELEASE);
+}
+
+static void big_lock(void)
+{
+    world_lock(&guest.big_lock);
+}
+
 static void big_unlock(void)
 {
-    __atomic_store_n(&guest.big_lock, 0, __ATOMIC_RELEASE);
+    world_unlock(&guest.big_lock);
 }
 
 static bool exclusive_wanted(void)
@@ -87,11 +97,13 @@ void vcpu_kick(void *vcpu)
 
 static void append(Stream *stream, Event event)
 {
-    if (stream->events->len) {
+    GArray *events = stream->events[RACE_FDR];
+
+    if (events->len) {
         /* Readers rely on events in the order of their positions. */
-        g_assert(event.at >= g_array_index(stream->events, Event, stream->events->len - 1).at);
+        g_assert(event.at >= g_array_index(events, Event, events->len - 1).at);
     }
-    g_array_append_val(stream->events, event);
+    g_array_append_val(events, event);
 }
 
 static void append_wait(const HeldWait *wait, void *stream)
@@ -179,6 +191,7 @@ static void take_drops(Vcpu *v)
 static void run(Vcpu *v)
 {
     sphere_run(v->processor);
+    rest_end(v->processor->index);
     take_drops(v);
     sphere_boundary(v->processor, v->position);
 }
@@ -186,6 +199,8 @@ static void run(Vcpu *v)
 static void be_safe(Vcpu *v)
 {
     settle(v);
+    rest_halt(v->processor->index, v->position, &v->random);
+    rest_begin(v->processor->index, v->position);
     sphere_safe(v->processor, v->position);
 }
 
@@ -218,6 +233,7 @@ static void boundary(Vcpu *v)
         take_drops(v);
     }
     sphere_boundary(v->processor, v->position);
+    rest_boundary(v->processor->index, v->position, &v->random);
     if (guest.user && !v->processor->in_user && v->position >= v->processor->ordered &&
         random_one_in(&v->random, guest.user)) {
         sphere_enter_user(v->processor, v->position);
@@ -350,6 +366,7 @@ static void dma_write(void)
     }
     __atomic_fetch_sub(&guest.n_dma, 1, __ATOMIC_RELAXED);
     guest_dma_range(guest.theme, &guest.dma_random, &step.dma_offset, &step.dma_size);
+    rest_end(p->index);
     sphere_run(p);
     if (sphere_acquire(p, step.dma_offset, step.dma_size, SPHERE_WRITE) == SPHERE_ASKED) {
         sphere_await(p, guest.dma_position);
@@ -366,7 +383,11 @@ static void dma_write(void)
     }
     log_step(stream, step, seen, n);
     release(stream);
-    sphere_safe(p, ++guest.dma_position);
+    guest.dma_position++;
+    rest_boundary(p->index, guest.dma_position, &guest.dma_random);
+    rest_halt(p->index, guest.dma_position, &guest.dma_random);
+    sphere_safe(p, guest.dma_position);
+    rest_begin(p->index, guest.dma_position);
 }
 
 static void port_device(Cpu *cpu)
@@ -429,7 +450,9 @@ static void wait_for_line(Vcpu *v)
     if (!sphere_is_granted(v->processor)) {
         settle(v);
     }
+    rest_begin(v->processor->index, v->position);
     sphere_await(v->processor, v->position);
+    rest_end(v->processor->index);
     sphere_arcs(v->processor, emit_arc, v->stream);
     write_bits_got(v);
     take_drops(v);
@@ -476,7 +499,8 @@ static void step_exclusively(Vcpu *v, const Insn *insn)
 static Place place_of(const Stream *stream, Position position)
 {
     return (Place){
-        .event = stream->events->len, .step = stream->steps->len, .position = position,
+        .event[RACE_FDR] = stream->events[RACE_FDR]->len, .step = stream->steps->len,
+        .position = position,
     };
 }
 
@@ -494,6 +518,7 @@ static void make_cut(Cut *to)
     }
     to->place[guest.n_vcpus] = place_of(&stream[guest.n_vcpus], guest.dma_position);
     to->memory = guest.memory;
+    rest_cut_all(false);
 }
 
 static void cut(Vcpu *v)
@@ -558,7 +583,8 @@ static void vcpu_main(Vcpu *v)
     exec_start(v);
     run(v);
     while (v->insn < guest.recording->n_insns) {
-        if (!until_boundary-- || __atomic_load_n(&v->kicked, __ATOMIC_SEQ_CST)) {
+        if (!until_boundary-- || __atomic_load_n(&v->kicked, __ATOMIC_SEQ_CST) ||
+            (guest.stops_at_limit && v->position >= sphere_episode_limit(v->processor))) {
             boundary(v);
             until_boundary = random_below(&v->random, guest.block);
         }
@@ -589,9 +615,16 @@ static void devices_main(void)
 
 void actor_main(void *opaque)
 {
+    if (opaque == &guest) {
+        flusher_main();
+        return;
+    }
     if (opaque) {
         vcpu_main(opaque);
     } else {
         devices_main();
+    }
+    if (__atomic_sub_fetch(&guest.n_left, 1, __ATOMIC_SEQ_CST) == 0) {
+        rest_cut_all(true);
     }
 }

@@ -44,6 +44,23 @@ static void choose_world(uint64_t *random)
     guest.dma_random = random_next(random);
 }
 
+/* Draw how episodes end.  A largest size of 1 is the smallest, and 20 is a whole short program. */
+static void choose_episodes(Recording *r, uint64_t *random)
+{
+    static const Position sizes[] = { 0, 0, 1, 3, 20 };
+
+    for (unsigned i = 0; i < RACE_ORDERS; i++) {
+        Position max = sizes[random_below(random, G_N_ELEMENTS(sizes))];
+
+        r->orders.max[i] = r->orders.max[i] == MAX_OF_SEED ? max : r->orders.max[i];
+    }
+    guest.ticks = random_below(random, 3) * (1 + random_below(random, 8));
+    guest.halts = random_below(random, 2) * (1 + random_below(random, 4));
+    guest.stops_at_limit = random_one_in(random, 2);
+    guest.tick_random = random_next(random);
+    guest.tick_pauses = random_below(random, 10);
+}
+
 static void choose_programs(Recording *r, uint64_t *random)
 {
     bool alike = random_one_in(random, 2);
@@ -91,7 +108,11 @@ static void add_counts(SphereCounts *to, const SphereCounts *from)
 
 static void open_stream(Stream *stream)
 {
-    stream->events = g_array_new(false, true, sizeof(Event));
+    for (unsigned i = 0; i < RACE_ORDERS; i++) {
+        stream->events[i] = g_array_new(false, true, sizeof(Event));
+        stream->episodes[i] = g_array_new(false, true, sizeof(LoggedEpisode));
+    }
+    stream->limited = g_array_new(false, true, sizeof(Position));
     stream->steps = g_array_new(false, true, sizeof(Step));
     stream->seen = g_array_new(false, true, sizeof(Seen));
     stream->write_bits = g_array_new(false, true, sizeof(WriteBit));
@@ -109,36 +130,61 @@ static void set_up_vcpu(Vcpu *v, unsigned i, uint64_t *random)
 
 static void set_up(Recording *r, uint64_t *random)
 {
-    static const SphereOps ops = { .kick = vcpu_kick, .published = vcpu_published };
+    static const SphereOps ops = {
+        .kick = vcpu_kick,
+        .published = vcpu_published,
+        .karma_episode = stream_karma_episode,
+        .rerun_episode = stream_rerun_episode,
+    };
 
     memset(&guest, 0, sizeof(guest));
     guest.recording = r;
     choose_size(r, random);
     choose_world(random);
+    choose_episodes(r, random);
     choose_programs(r, random);
     guest_memory(&r->before, random);
     guest.memory = r->before;
     guest.n_vcpus = r->n_vcpus;
     guest.sphere = sphere_new(r->n_vcpus, 1 + random_below(random, MAX_VCPUS), guest.memory.word,
-                              GUEST_SIZE, &ops, &orders_fdr);
+                              GUEST_SIZE, &ops, &r->orders);
     for (unsigned i = 0; i <= r->n_vcpus; i++) {
         open_stream(&r->stream[i]);
+        sphere_set_log(&guest.sphere->processor[i], &r->stream[i]);
+        guest.rest[i].rests = true;
     }
 }
 
-Recording *recording_make(uint64_t seed)
+/* Make the events of all orders, once all actors have ended. */
+static void finish(Recording *r)
+{
+    for (unsigned i = 0; i <= r->n_vcpus; i++) {
+        r->stream[i].end = i < r->n_vcpus ? guest.vcpu[i].position : guest.dma_position;
+    }
+    for (RaceOrder order = RACE_KARMA; order < RACE_ORDERS; order++) {
+        if (orders_has(&r->orders, order)) {
+            recording_make_events(r, order);
+        }
+    }
+}
+
+Recording *recording_make(uint64_t seed, const Orders *orders)
 {
     uint64_t random = seed;
     Recording *r = g_new0(Recording, 1);
-    void *opaque[MAX_PROCESSORS] = { NULL };
+    void *opaque[MAX_PROCESSORS + 1] = { NULL };
     bool ended;
 
+    r->orders = *orders;
     set_up(r, &random);
     for (unsigned i = 0; i < r->n_vcpus; i++) {
         set_up_vcpu(&guest.vcpu[i], i, &random);
         opaque[i] = &guest.vcpu[i];
     }
-    ended = actors_run(r->n_vcpus + 1, actor_main, opaque, random_next(&random), dump);
+    opaque[r->n_vcpus + 1] = &guest;
+    guest.n_left = r->n_vcpus + 1;
+    ended = actors_run(r->n_vcpus + (guest.ticks ? 2 : 1), actor_main, opaque,
+                       random_next(&random), dump);
     r->after = guest.memory;
     for (unsigned i = 0; i <= r->n_vcpus; i++) {
         add_counts(&r->counts, &guest.sphere->processor[i].counts);
@@ -146,6 +192,7 @@ Recording *recording_make(uint64_t seed)
     if (!ended) {
         return NULL;            /* nothing is freed: actors that hang may still use it */
     }
+    finish(r);
     sphere_free(guest.sphere);
     return r;
 }
@@ -156,7 +203,11 @@ void recording_free(Recording *r)
         return;
     }
     for (unsigned i = 0; i <= r->n_vcpus; i++) {
-        g_array_unref(r->stream[i].events);
+        for (unsigned k = 0; k < RACE_ORDERS; k++) {
+            g_array_unref(r->stream[i].events[k]);
+            g_array_unref(r->stream[i].episodes[k]);
+        }
+        g_array_unref(r->stream[i].limited);
         g_array_unref(r->stream[i].steps);
         g_array_unref(r->stream[i].seen);
         g_array_unref(r->stream[i].write_bits);

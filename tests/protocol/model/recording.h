@@ -2,11 +2,16 @@
 /*
  * A recording of the small guest: for each processor, its steps, and the events that must happen
  * before each step.  Replay gets no more than that.  What steps saw is only for checks.
+ *
+ * Several orders of steps may be recorded at once.  Each has its own events: those of FDR are
+ * logged, those of Karma and Rerun are made of their episodes afterwards (episodes.c).
  */
 #ifndef TESTS_RECORDING_H
 #define TESTS_RECORDING_H
 
 #include "recording/held-waits.h"
+#include "recording/karma-episodes.h"
+#include "recording/orders.h"
 #include "tests/protocol/model/guest.h"
 
 #define MAX_PROCESSORS (MAX_VCPUS + 1)
@@ -42,10 +47,19 @@ typedef struct WriteBit {
     uint32_t version[GUEST_LINE_WORDS];
 } WriteBit;
 
+/* An entry of a stream's log of episodes. */
+typedef struct LoggedEpisode {
+    bool cut;                   /* no episode: all streams were cut, this one at @e.end */
+    KarmaClosed e;              /* of Rerun: without edges */
+} LoggedEpisode;
+
 typedef struct Stream {
-    GArray *events;             /* Event */
-    HeldWaits held;             /* WAITs that are not in @events yet */
+    GArray *events[RACE_ORDERS];   /* Event; drops are in all of them */
+    GArray *episodes[RACE_ORDERS]; /* LoggedEpisode; none of FDR */
+    GArray *limited;            /* positions where episodes of the largest size were ended */
+    HeldWaits held;             /* WAITs of FDR that are not in @events yet */
     GArray *steps;              /* Step */
+    Position end;
     GArray *seen;               /* Seen */
     GArray *write_bits;         /* WriteBit */
     bool waited_twice;          /* for one access: the first grant was lost again */
@@ -54,7 +68,7 @@ typedef struct Stream {
 
 /* The position of a stream at a cut. */
 typedef struct Place {
-    unsigned event, step, insn;
+    unsigned event[RACE_ORDERS], step, insn;
     Position position;
     uint64_t state;
 } Place;
@@ -67,6 +81,7 @@ typedef struct Cut {
 
 typedef struct Recording {
     unsigned n_vcpus, n_insns;
+    Orders orders;              /* that were recorded */
     Insn *insns[MAX_VCPUS];
     Memory before, after;
     Stream stream[MAX_PROCESSORS];
@@ -75,23 +90,34 @@ typedef struct Recording {
     SphereCounts counts;        /* sums over all processors */
 } Recording;
 
-/*
- * Make the recording of a seed, to be freed by the caller; NULL if there is no progress: then the
- * sphere's state was printed, and the process must end.
- */
-Recording *recording_make(uint64_t seed);
-void recording_free(Recording *recording);
-void recording_print(const Recording *recording);
+#define MAX_OF_SEED UINT64_MAX
 
 /*
- * Check that the log orders every pair of conflicting accesses.  Return NULL, or a pair that is not
+ * Make the recording of a seed in each of @orders, to be freed by the caller; NULL if there is no
+ * progress: then the sphere's state was printed, and the process must end.  The seed decides on a
+ * maximum of episodes that is MAX_OF_SEED.
+ */
+Recording *recording_make(uint64_t seed, const Orders *orders);
+void recording_free(Recording *recording);
+void recording_print(const Recording *recording, RaceOrder order);
+
+/*
+ * Check the episodes of @order by themselves: none is lost or too long, times grow, and edges pair.
+ * Return NULL, or what is wrong, in words, to be freed by the caller.
+ */
+char *recording_check_episodes(const Recording *recording, RaceOrder order);
+/* Make the events of @order from its episodes, as recording/order-reader.h says. */
+void recording_make_events(Recording *recording, RaceOrder order);
+/*
+ * Check that @order has every pair of conflicting accesses.  Return NULL, or a pair that is not
  * ordered, in words, to be freed by the caller.
  */
-char *recording_check_order(const Recording *recording);
+char *recording_check_order(const Recording *recording, RaceOrder order);
 /*
- * Replay in a random order that the log allows, from the start or from a cut.  Return NULL, or the
- * first difference, in words, to be freed by the caller.
+ * Replay as @order allows, otherwise at random, from the start or from a cut.  Karma's episodes
+ * wait for positions, or for wake-ups.  Return NULL, or the first difference, in words, to be freed
+ * by the caller.
  */
-char *recording_replay(const Recording *recording, const Cut *from, uint64_t seed);
+char *recording_replay(const Recording *recording, RaceOrder order, const Cut *from, uint64_t seed);
 
 #endif

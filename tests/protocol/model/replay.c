@@ -11,10 +11,12 @@
 
 #include "tests/protocol/model/broken-rule.h"
 #include "tests/protocol/model/recording.h"
+#include "tests/protocol/model/wake-ups.h"
 
 typedef struct Player {
     Cpu cpu;
     const Stream *stream;
+    const GArray *events;
     unsigned event, step, insn;
     Position position;
     bool begun;
@@ -26,12 +28,13 @@ typedef struct Replay {
     Player player[MAX_PROCESSORS];
     uint64_t random;
     bool keeps;                 /* copies are kept as long as possible, not dropped at random */
+    bool by_wake_ups;           /* instead of WAITs */
+    WakeUps wake_ups;
 } Replay;
 
 static const Event *next_event(const Player *p)
 {
-    return p->event < p->stream->events->len ?
-           &g_array_index(p->stream->events, Event, p->event) : NULL;
+    return p->event < p->events->len ? &g_array_index(p->events, Event, p->event) : NULL;
 }
 
 static const Step *next_step(const Player *p)
@@ -45,7 +48,7 @@ static bool replay_event(Replay *r, Player *p, const Event *event)
 {
     switch (event->kind) {
     case EVENT_WAIT:
-        if (r->player[event->from].position < event->value) {
+        if (!r->by_wake_ups && r->player[event->from].position < event->value) {
             return false;
         }
         break;
@@ -84,6 +87,13 @@ static bool advance(Replay *r, unsigned i, char **difference)
     const Step *step = next_step(p);
     const Insn *insns = i < r->recording->n_vcpus ? r->recording->insns[i] : NULL;
 
+    if (r->by_wake_ups && !p->begun) {
+        WakeUpsResult result = wake_ups_advance(&r->wake_ups, i, p->position, &r->random);
+
+        if (result != WAKE_UPS_ALLOW) {
+            return result == WAKE_UPS_MOVED;
+        }
+    }
     if (!p->begun && event && event->at == p->position) {
         if (replay_event(r, p, event)) {
             return true;
@@ -141,71 +151,75 @@ static char *deadlock(Replay *r)
 }
 
 /* Begin at a cut, with its registers, and without copies. */
-static void begin_at(Player *p, const Place *place)
+static void begin_at(Player *p, const Place *place, RaceOrder order)
 {
-    p->event = place->event;
+    p->event = place->event[order];
     p->step = place->step;
     p->insn = place->insn;
     p->position = place->position;
     p->cpu.state = place->state;
 }
 
-static void replay_begin(Replay *r, const Recording *recording, const Cut *from, uint64_t seed)
+static void replay_begin(Replay *r, const Recording *recording, RaceOrder order, const Cut *from,
+                         uint64_t seed)
 {
     memset(r, 0, sizeof(*r));
     r->recording = recording;
     r->memory = from ? from->memory : recording->before;
     r->random = seed;
     r->keeps = random_one_in(&r->random, 2);
+    r->by_wake_ups = order == RACE_KARMA && random_one_in(&r->random, 2);
+    wake_ups_begin(&r->wake_ups, recording, from ? from - recording->cut + 1 : 0);
     for (unsigned i = 0; i <= recording->n_vcpus; i++) {
         r->player[i].stream = &recording->stream[i];
+        r->player[i].events = recording->stream[i].events[order];
         r->player[i].cpu.memory = &r->memory;
         if (from) {
-            begin_at(&r->player[i], &from->place[i]);
+            begin_at(&r->player[i], &from->place[i], order);
         }
     }
 }
 
 /*
- * Advance the first processor of @order that can go on.  Unless @turns, that is mostly the same one
+ * Advance the first processor of @turn that can go on.  Unless @turns, that is mostly the same one
  * as long as it can, which leads farther from the recorded interleaving than taking turns.  Return
  * false if none can go on.
  */
-static bool advance_one(Replay *r, const unsigned order[], unsigned n, bool turns,
+static bool advance_one(Replay *r, const unsigned turn[], unsigned n, bool turns,
                         char **difference)
 {
     unsigned first = turns || random_one_in(&r->random, 16) ? random_below(&r->random, n) : 0;
 
     for (unsigned i = 0; i < n; i++) {
-        if (advance(r, order[(first + i) % n], difference)) {
+        if (advance(r, turn[(first + i) % n], difference)) {
             return true;
         }
     }
     return false;
 }
 
-char *recording_replay(const Recording *recording, const Cut *from, uint64_t seed)
+char *recording_replay(const Recording *recording, RaceOrder order, const Cut *from, uint64_t seed)
 {
     unsigned n = recording->n_vcpus + 1;
-    unsigned order[MAX_PROCESSORS];
+    unsigned turn[MAX_PROCESSORS];
     g_autofree Replay *r = g_new(Replay, 1);
     char *difference = NULL;
     bool turns;
 
-    replay_begin(r, recording, from, seed);
+    replay_begin(r, recording, order, from, seed);
     turns = random_one_in(&r->random, 3);
     for (unsigned i = 0; i < n; i++) {
         unsigned j = random_below(&r->random, i + 1);
 
-        order[i] = order[j];
-        order[j] = i;
+        turn[i] = turn[j];
+        turn[j] = i;
     }
-    while (!difference && advance_one(r, order, n, turns, &difference)) {
+    while (!difference && advance_one(r, turn, n, turns, &difference)) {
         if (random_one_in(&r->random, 64)) {
-            unsigned a = random_below(&r->random, n), b = random_below(&r->random, n), c = order[a];
+            unsigned a = random_below(&r->random, n), b = random_below(&r->random, n), c = turn[a];
 
-            order[a] = order[b];
-            order[b] = c;
+            turn[a] = turn[b];
+            turn[b] = c;
         }
     }
     for (unsigned i = 0; i < n && !difference; i++) {
@@ -237,6 +251,7 @@ typedef struct Read {
 
 typedef struct OrderCheck {
     const Recording *recording;
+    RaceOrder order;
     Clock *clock[MAX_PROCESSORS];           /* for each step: what comes before it */
     unsigned versions[GUEST_WORDS + 1];     /* how many versions the words before this one have */
     Access *writers;                        /* of all versions of all words */
@@ -270,9 +285,10 @@ static bool make_clocks(OrderCheck *o)
         moved = false;
         for (unsigned i = 0; i < n; i++) {
             const Stream *stream = &o->recording->stream[i];
-            const Event *e = &g_array_index(stream->events, Event, event[i]);
+            const GArray *events = stream->events[o->order];
+            const Event *e = &g_array_index(events, Event, event[i]);
 
-            if (event[i] < stream->events->len && e->at == step[i]) {
+            if (event[i] < events->len && e->at == step[i]) {
                 if (e->kind == EVENT_WAIT) {
                     if (step[e->from] < e->value) {
                         continue;
@@ -428,7 +444,7 @@ static void find_writers(OrderCheck *o)
     }
 }
 
-char *recording_check_order(const Recording *recording)
+char *recording_check_order(const Recording *recording, RaceOrder order)
 {
     g_autofree OrderCheck *o = g_new0(OrderCheck, 1);
     unsigned n = recording->n_vcpus + 1;
@@ -436,6 +452,7 @@ char *recording_check_order(const Recording *recording)
     unsigned n_seen;
 
     o->recording = recording;
+    o->order = order;
     for (unsigned i = 0; i < n; i++) {
         o->clock[i] = g_new0(Clock, recording->stream[i].steps->len + 1);
     }
@@ -464,7 +481,7 @@ char *recording_check_order(const Recording *recording)
 
 /* --- for people ----------------------------------------------------------------------- */
 
-void recording_print(const Recording *recording)
+void recording_print(const Recording *recording, RaceOrder order)
 {
     static const char *const names[] = { "wait for", "drop word", "drop all", "drop code" };
 
@@ -476,8 +493,8 @@ void recording_print(const Recording *recording)
             const Step *step = &g_array_index(stream->steps, Step, s);
             const Seen *seen = seen_of(stream, s, &n);
 
-            for (; e < stream->events->len; e++) {
-                const Event *event = &g_array_index(stream->events, Event, e);
+            for (; e < stream->events[order]->len; e++) {
+                const Event *event = &g_array_index(stream->events[order], Event, e);
 
                 if (event->at > s) {
                     break;

@@ -3,7 +3,11 @@
  * Records and replays a small random guest for each seed, and ends at the first seed whose log does
  * not order all conflicting accesses, or whose replay differs.
  *
- *   sphere-tester [--first SEED] [--seeds N] [--seconds S] [--print] [--break RULE] [--rules]
+ *   sphere-tester [--order ORDER] [--first SEED] [--seeds N] [--seconds S] [--print]
+ *                 [--break RULE] [--rules]
+ *
+ * --order is fdr, karma, karma:MAX, rerun, rerun:MAX, or all, which is the default.  Each order
+ * that is recorded is checked and replayed by itself.
  *
  * --break switches one rule of the protocol off.  Then the exit status is 0 if a seed fails, which
  * shows that the tester would notice.
@@ -21,12 +25,27 @@
 
 int broken_rule;
 
+int broken_episode_rule;
+
 static const struct {
     const char *name, *text;
+    int number, *broken;
 } rules[] = {
-    { "NONE", "" },
-#define RULE_NAME(name, text) { #name, text },
+#define RULE_NAME(name, text) { #name, text, RULE_##name, &broken_rule },
     RULES(RULE_NAME)
+#define EPISODE_RULE_NAME(name, text) \
+    { #name, text, EPISODE_RULE_##name, &broken_episode_rule },
+    EPISODE_RULES(EPISODE_RULE_NAME)
+};
+
+/* Rules of episodes that bind their caller.  The sphere has them as PASS_ARCS and ORDERED. */
+#define N_RULES (G_N_ELEMENTS(rules) - 2)
+G_STATIC_ASSERT(EPISODE_RULE_PASSED == EPISODE_N_RULES - 2);
+G_STATIC_ASSERT(EPISODE_RULE_STEP == EPISODE_N_RULES - 1);
+
+static const char *const order_names[RACE_ORDERS] = { "fdr", "karma", "rerun" };
+static Orders orders = {
+    .set = (1 << RACE_ORDERS) - 1, .max = { MAX_OF_SEED, MAX_OF_SEED, MAX_OF_SEED },
 };
 
 static SphereCounts totals;
@@ -54,10 +73,45 @@ static char *check_waits(const Recording *recording)
     return NULL;
 }
 
+/* Check and replay one order.  Return NULL, or what went wrong, to be freed by the caller. */
+static char *test_order(const Recording *recording, RaceOrder order, uint64_t seed)
+{
+    char *trouble = order == RACE_FDR ? NULL : recording_check_episodes(recording, order);
+
+    if (!trouble) {
+        trouble = recording_check_order(recording, order);
+    }
+    for (unsigned i = 0; i < REPLAYS && !trouble; i++) {
+        trouble = recording_replay(recording, order, NULL, seed * REPLAYS + i);
+    }
+    for (unsigned i = 0; i < recording->n_cuts && !trouble; i++) {
+        trouble = recording_replay(recording, order, &recording->cut[i], seed * REPLAYS + i);
+    }
+    return trouble;
+}
+
+static char *test_orders(const Recording *recording, uint64_t seed)
+{
+    for (RaceOrder order = 0; order < RACE_ORDERS; order++) {
+        g_autofree char *trouble = NULL;
+
+        if (orders_has(&orders, order)) {
+            trouble = test_order(recording, order, seed);
+        }
+        if (trouble) {
+            if (print) {
+                recording_print(recording, order);
+            }
+            return g_strdup_printf("%s: %s", order_names[order], trouble);
+        }
+    }
+    return NULL;
+}
+
 /* Return NULL, or what went wrong, to be freed by the caller. */
 static char *test_seed(uint64_t seed)
 {
-    Recording *recording = recording_make(seed);
+    Recording *recording = recording_make(seed, &orders);
     char *trouble;
 
     if (!recording) {
@@ -65,16 +119,7 @@ static char *test_seed(uint64_t seed)
     }
     trouble = check_waits(recording);
     if (!trouble) {
-        trouble = recording_check_order(recording);
-    }
-    for (unsigned i = 0; i < REPLAYS && !trouble; i++) {
-        trouble = recording_replay(recording, NULL, seed * REPLAYS + i);
-    }
-    for (unsigned i = 0; i < recording->n_cuts && !trouble; i++) {
-        trouble = recording_replay(recording, &recording->cut[i], seed * REPLAYS + i);
-    }
-    if (trouble && print) {
-        recording_print(recording);
+        trouble = test_orders(recording, seed);
     }
     add_totals(&recording->counts);
     recording_free(recording);
@@ -87,15 +132,34 @@ static void assertion_failed(int signal G_GNUC_UNUSED)
     _Exit(0);
 }
 
-static int find_rule(const char *name)
+static void break_rule(const char *name)
 {
-    for (unsigned i = 1; i < G_N_ELEMENTS(rules); i++) {
+    for (unsigned i = 0; i < N_RULES; i++) {
         if (!strcmp(rules[i].name, name)) {
-            return i;
+            *rules[i].broken = rules[i].number;
+            signal(SIGABRT, assertion_failed);
+            return;
         }
     }
     fprintf(stderr, "sphere-tester: no rule is called %s; --rules lists them\n", name);
     exit(2);
+}
+
+static void choose_order(const char *name)
+{
+    g_auto(GStrv) parts = g_strsplit(name, ":", 2);
+
+    for (RaceOrder order = 0; order < RACE_ORDERS; order++) {
+        if (!strcmp(parts[0], order_names[order])) {
+            orders.set = 1 << order;
+            orders.max[order] = parts[1] ? strtoull(parts[1], NULL, 0) : MAX_OF_SEED;
+            return;
+        }
+    }
+    if (strcmp(name, "all")) {
+        fprintf(stderr, "sphere-tester: no order is called %s\n", name);
+        exit(2);
+    }
 }
 
 int main(int argc, char **argv)
@@ -111,7 +175,7 @@ int main(int argc, char **argv)
         if (!strcmp(argv[i], "--print")) {
             print = true;
         } else if (!strcmp(argv[i], "--rules")) {
-            for (unsigned k = 1; k < G_N_ELEMENTS(rules); k++) {
+            for (unsigned k = 0; k < N_RULES; k++) {
                 printf("%s\t%s\n", rules[k].name, rules[k].text);
             }
             return 0;
@@ -125,8 +189,10 @@ int main(int argc, char **argv)
             seconds = strtod(value, NULL);
             i++;
         } else if (!strcmp(argv[i], "--break")) {
-            broken_rule = find_rule(value);
-            signal(SIGABRT, assertion_failed);
+            break_rule(value);
+            i++;
+        } else if (!strcmp(argv[i], "--order")) {
+            choose_order(value);
             i++;
         } else {
             fprintf(stderr, "sphere-tester: unknown option %s\n", argv[i]);
@@ -148,5 +214,5 @@ int main(int argc, char **argv)
     }
     fflush(stdout);
     /* Not exit(): a recording without progress has threads that still run. */
-    _Exit(broken_rule ? !trouble : !!trouble);
+    _Exit(broken_rule || broken_episode_rule ? !trouble : !!trouble);
 }

@@ -23,6 +23,13 @@ typedef struct Vcpu {
     bool executing;             /* exclusive execution must wait for this vCPU; atomic */
 } Vcpu;
 
+/* Whether a stream rests, as its LogStream has it (recording/log-writer.h). */
+typedef struct Rest {
+    int lock;                   /* taken to begin and to end a rest, held by who flushes */
+    bool rests;
+    Position reached;           /* where the processor rests; 0: unknown */
+} Rest;
+
 typedef struct World {
     Recording *recording;
     Sphere *sphere;
@@ -41,18 +48,42 @@ typedef struct World {
     uint64_t dma_random;
     unsigned n_dma, dma_pauses; /* writes that are left, and pauses between two */
     Position dma_position;
+    Rest rest[MAX_PROCESSORS];
+    unsigned ticks;             /* one in so many boundaries flushes episodes; 0: none */
+    unsigned halts;             /* one in so many rests ends episodes; 0: none */
+    bool stops_at_limit;        /* a vCPU has a boundary where an episode must end */
+    uint64_t tick_random;
+    unsigned tick_pauses;       /* between two flushes by the flusher */
+    unsigned n_left;            /* actors that have not ended, but for the flusher; atomic */
     int big_lock;
     int exclusive;              /* index + 1 of the vCPU that wants or has exclusive execution */
 } World;
 
 extern World guest;
 
-/* Run the vCPU @opaque, or devices if that is NULL, to their end. */
+/* Run the vCPU @opaque, or devices if that is NULL, or the flusher if that is &guest. */
 void actor_main(void *opaque);
+/* A lock of the world around the sphere. */
+void world_lock(int *lock);
+void world_unlock(int *lock);
 /* Make a vCPU come to a boundary soon.  Any thread. */
 void vcpu_kick(void *vcpu);
 void vcpu_published(void *vcpu);
 extern const CpuPort vcpu_port;
+
+/* rests.c: episodes of a stream that rests, or is at a boundary. */
+void rest_begin(unsigned stream, Position reached);
+void rest_end(unsigned stream);
+/* Halt, perhaps: end the episodes of a processor that is about to rest.  Its own thread. */
+void rest_halt(unsigned stream, Position position, uint64_t *random);
+/* End episodes that are long enough, or flush all.  At a boundary of @stream, its own thread. */
+void rest_boundary(unsigned stream, Position position, uint64_t *random);
+/* Cut the episodes of all processors, which rest.  @at_end: of the recording. */
+void rest_cut_all(bool at_end);
+/* Flush streams that rest, until all other actors have ended. */
+void flusher_main(void);
+void stream_karma_episode(void *stream, const KarmaClosed *closed);
+void stream_rerun_episode(void *stream, const RerunClosed *closed);
 
 /*
  * Log write bits for recording_check_order().  Called by the vCPU's thread before it requests lines
