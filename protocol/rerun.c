@@ -17,7 +17,9 @@ G_STATIC_ASSERT(SPHERE_MAX_PROCESSORS <= RERUN_MAX_STREAMS);
 typedef struct Rerun {
     RerunOptions options;
     RerunStream stream;
-    Position limit;             /* rerun_limit(); atomic, written under the lock */
+    /* Atomic, written under the lock. */
+    Position limit;             /* rerun_limit() */
+    uint64_t time;              /* of the present episode */
 } Rerun;
 
 static Rerun *rerun_of(const Processor *p)
@@ -30,10 +32,11 @@ static RerunStream *stream_of(const Processor *p)
     return &rerun_of(p)->stream;
 }
 
-/* Show the limit of the present episode, which may be another.  Called with the lock held. */
-static void show_limit(Rerun *rerun)
+/* Show limit and time of the present episode, which may be another.  Called with the lock held. */
+static void show(Rerun *rerun)
 {
     __atomic_store_n(&rerun->limit, rerun_limit(&rerun->stream), __ATOMIC_RELAXED);
+    __atomic_store_n(&rerun->time, rerun->stream.time, __ATOMIC_RELAXED);
 }
 
 static void *rerun_new(unsigned index, unsigned n, Position max)
@@ -42,7 +45,7 @@ static void *rerun_new(unsigned index, unsigned n, Position max)
 
     rerun->options = (RerunOptions) { .n_streams = n, .max = max };
     rerun_init(&rerun->stream, index, &rerun->options);
-    show_limit(rerun);
+    show(rerun);
     return rerun;
 }
 
@@ -58,7 +61,7 @@ static void rerun_free(void *state)
 static void follow_locked(Processor *to, Processor *from, Position position)
 {
     rerun_follow(stream_of(to), stream_of(from), position);
-    show_limit(rerun_of(from));
+    show(rerun_of(from));
 }
 
 static void after(Processor *to, Processor *from)
@@ -103,6 +106,7 @@ static bool emit(Processor *to, G_GNUC_UNUSED OrderEmit *emit_arc, G_GNUC_UNUSED
 
     sphere_lock(&to->lock);
     step = rerun_emit(stream_of(to), to->floor);
+    show(rerun_of(to));
     sphere_unlock(&to->lock);
     return step;
 }
@@ -112,14 +116,40 @@ static Position limit(const Processor *p)
     return __atomic_load_n(&rerun_of(p)->limit, __ATOMIC_RELAXED);
 }
 
-/* An episode of Rerun gets no successors later, so to end it is also to close it. */
 static void end(Processor *p, Position position)
 {
     sphere_lock(&p->lock);
     if (position > stream_of(p)->begin) {
         rerun_end_episode(stream_of(p), position);
-        show_limit(rerun_of(p));
+        show(rerun_of(p));
     }
+    sphere_unlock(&p->lock);
+}
+
+/* Return about the latest time that some processor has. */
+static uint64_t latest_time(const Sphere *sphere)
+{
+    uint64_t latest = 0;
+
+    for (unsigned i = 0; i < sphere->n_processors; i++) {
+        latest = MAX(latest, __atomic_load_n(&rerun_of(&sphere->processor[i])->time,
+                                             __ATOMIC_RELAXED));
+    }
+    return latest;
+}
+
+/*
+ * Replay makes no episode before all with a smaller time.  So if the recorder is killed, episodes
+ * later than the last in the log of some processor are lost.  A processor that rests, or passes no
+ * lines, has an early time: let it come along.
+ */
+static void flush(Processor *p, Position position)
+{
+    uint64_t latest = latest_time(p->sphere);
+
+    sphere_lock(&p->lock);
+    rerun_flush(stream_of(p), position, latest);
+    show(rerun_of(p));
     sphere_unlock(&p->lock);
 }
 
@@ -147,7 +177,7 @@ const OrderRecorder rerun_recorder = {
     .emit = emit,
     .limit = limit,
     .end = end,
-    .flush = end,
+    .flush = flush,
     .cut = end,
     .log = log_oldest,
 };

@@ -43,7 +43,7 @@ struct LogStream {
     bool resting;               /* written by the owner, with rest_lock held */
     bool held;                  /* under rest_lock: its holder may append episodes at rest */
     bool finished;              /* under rest_lock: its last blocks are closed */
-    Position reached;           /* position at the last log_stream_rest(); 0: unknown */
+    Position reached;           /* position at the last log_stream_rest(), or LOG_UNKNOWN */
     HeldWaits waits;            /* waits that are not in the order log yet */
     Log log[LOG_SUBSTREAMS];
     uint64_t accounts[LOG_ACCOUNTS];    /* atomic */
@@ -336,10 +336,16 @@ void log_writer_set_tick(LogWriter *writer, LogTick *tick, void *opaque)
     writer->opaque = opaque;
 }
 
-/* Append a MARK if the log does not tell the position.  Called at rest, with rest_lock held. */
+/*
+ * Append a MARK if the log does not tell the position.  DMA has none: all its steps are events.
+ * Called at rest, with rest_lock held.
+ */
 static void mark_position(LogStream *stream)
 {
-    if (stream->reached > stream->log[LOG_ORDER].coder.position) {
+    bool is_vcpu = stream->index + 1 < stream->n_streams;
+
+    if (is_vcpu && stream->reached != LOG_UNKNOWN &&
+        stream->reached > stream->log[LOG_ORDER].coder.position) {
         append(stream, &(LogEvent) { .kind = LOG_EVENT_MARK, .position = stream->reached });
     }
 }
@@ -359,7 +365,7 @@ static void tell_tick(LogStream *stream)
 {
     LogWriter *writer = stream->writer;
 
-    if (stream->reached > 0 && writer->tick) {
+    if (stream->reached != LOG_UNKNOWN && writer->tick) {
         stream->held = true;
         writer->tick(stream->index, stream->reached, writer->opaque);
         stream->held = false;

@@ -78,6 +78,8 @@ bool log_stream_boundary(LogStream *stream);
  */
 bool log_stream_tick(LogStream *stream);
 
+#define LOG_UNKNOWN UINT64_MAX
+
 /*
  * Begin and end a time in which the owner does not use the stream (the vCPU is
  * halted, no DMA is in progress).  Meanwhile the log writer thread hands over its
@@ -87,7 +89,7 @@ bool log_stream_tick(LogStream *stream);
  *
  * @reached: the log has all events before this position.  If the stream still rests
  * when its events are handed over, and no event tells this position, a MARK is
- * appended, since other streams may wait for it.  0: the position is unknown.
+ * appended, since other streams may wait for it.  LOG_UNKNOWN: the position is unknown.
  * Without FDR's order there are no MARKs: the end of an episode tells its position.
  */
 void log_stream_rest(LogStream *stream, Position reached);

@@ -41,6 +41,18 @@ void rerun_end_episode(RerunStream *stream, Position at)
     }
 }
 
+/* The present episode is empty after its end, so nothing of it was given: its time may be raised. */
+void rerun_flush(RerunStream *stream, Position at, uint64_t least)
+{
+    RerunClosed empty = { at, at, least - 1 };
+
+    rerun_end_episode(stream, at);
+    if (least > stream->time) {
+        episode_queue_push(&stream->closed, &empty);
+        stream->time = least;
+    }
+}
+
 Position rerun_limit(const RerunStream *stream)
 {
     return stream->options->max ? stream->begin + stream->options->max : UINT64_MAX;

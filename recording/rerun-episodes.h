@@ -28,7 +28,7 @@ typedef struct RerunOptions {
     Position max;               /* steps of an episode; 0: unbounded */
 } RerunOptions;
 
-/* The log has the length of each episode and its time. */
+/* The log has the length of each episode and its time.  It may be empty: rerun_flush(). */
 typedef struct RerunClosed {
     Position begin, end;
     uint64_t time;
@@ -78,6 +78,13 @@ Position rerun_limit(const RerunStream *stream);
  * recording.  Stream's lock.
  */
 void rerun_end_episode(RerunStream *stream, Position at);
+
+/*
+ * End the present episode at @at, where the stream is, and give what follows a time of at least
+ * @least.  An empty episode tells that in the log.  If the logs are cut off later, replay knows by
+ * it that this stream has no further episode with a smaller time.  Stream's lock.
+ */
+void rerun_flush(RerunStream *stream, Position at, uint64_t least);
 
 /* Move the oldest closed episode to @closed.  Return false if there is none.  Stream's lock. */
 bool rerun_take_closed(RerunStream *stream, RerunClosed *closed);

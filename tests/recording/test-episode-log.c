@@ -446,7 +446,7 @@ static void test_at_rest(void)
 
     log_writer_set_tick(writer, at_tick, &ticks);
     log_stream_rest(stream, 5);
-    log_stream_rest(dma, 0);            /* its position is unknown: it is not told of */
+    log_stream_rest(dma, LOG_UNKNOWN);  /* its position is unknown: it is not told of */
     while (__atomic_load_n(&ticks.n, __ATOMIC_SEQ_CST) < 2) {
         g_usleep(1000);
     }

@@ -97,7 +97,7 @@ static const char *check_episode(const Recording *r, RaceOrder order, unsigned s
     if (e->cut) {
         return NULL;
     }
-    if (e->e.end == e->e.begin && (order == RACE_RERUN || e->e.pred || !e->e.succ)) {
+    if (e->e.end == e->e.begin && order == RACE_KARMA && (e->e.pred || !e->e.succ)) {
         return "is empty";
     }
     if (before && !before->cut && e->e.time <= before->e.time) {
