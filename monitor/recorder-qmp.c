@@ -16,6 +16,7 @@ void coroutine_fn qmp_recorder_start(const char *directory,
                                      bool has_digest_interval, uint64_t digest_interval,
                                      bool has_checkpoint_interval, double checkpoint_interval,
                                      bool has_keep_seconds, double keep_seconds,
+                                     const char *protocol,
                                      bool has_slow_path, bool slow_path,
                                      bool has_max_bytes, uint64_t max_bytes,
                                      bool has_max_seconds, double max_seconds,
@@ -30,10 +31,15 @@ void coroutine_fn qmp_recorder_start(const char *directory,
         .limits.seconds = has_max_seconds ? max_seconds : 0,
         .chaos = has_x_chaos ? x_chaos : 0,
     };
+    g_autoptr(GError) error = NULL;
 
     if ((has_max_bytes && max_bytes == 0) || (has_max_seconds && !(max_seconds > 0))) {
         error_setg(errp, "a limit of 0: give %s more, or none", has_max_bytes && max_bytes == 0 ?
                    "max-bytes" : "max-seconds");
+        return;
+    }
+    if (!orders_parse(protocol ?: "fdr", &options.orders, &error)) {
+        error_setg(errp, "%s", error->message);
         return;
     }
     recorder_start(directory, &options, errp);

@@ -61,6 +61,9 @@ static void add_counts(RecorderCounterList ***tail, const SphereCounts *counts)
         { "abandoned steps", &counts->abandoned },
         { "exclusive steps", &counts->exclusive },
         { "us waited", &counts->waited_us },
+        { "episodes of Karma", &counts->episodes },
+        { "edges of Karma", &counts->edges },
+        { "episodes of Rerun", &counts->stamped },
     };
 
     /* All of them: a SphereCounts has nothing but counters. */

@@ -155,6 +155,8 @@ static bool log_oldest(Processor *p)
     any = karma_take_closed(stream_of(p), &closed);
     sphere_unlock(&p->lock);
     if (any) {
+        p->counts.episodes++;
+        p->counts.edges += karma_n_preds(&closed);
         p->sphere->ops->karma_episode(p->log, &closed);
     }
     return any;

@@ -95,6 +95,11 @@ uint64_t sphere_memory(const Sphere *sphere)
 
 /* --- accessors ---------------------------------------------------------------- */
 
+unsigned sphere_n_vcpus(const Sphere *sphere)
+{
+    return sphere->n_processors - 1;
+}
+
 Processor *sphere_vcpu(Sphere *sphere, unsigned index)
 {
     g_assert(index + 1 < sphere->n_processors);

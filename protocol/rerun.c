@@ -162,6 +162,7 @@ static bool log_oldest(Processor *p)
     any = rerun_take_closed(stream_of(p), &closed);
     sphere_unlock(&p->lock);
     if (any) {
+        p->counts.stamped++;
         p->sphere->ops->rerun_episode(p->log, &closed);
     }
     return any;

@@ -119,6 +119,9 @@ typedef struct SphereCounts {
     uint64_t code_left;         /* times a code user left a page, because of a store */
     uint64_t abandoned;         /* steps; counted by the caller */
     uint64_t exclusive;         /* steps run exclusively; counted by the caller */
+    uint64_t episodes;          /* logged, of Karma */
+    uint64_t edges;             /* that lead to them */
+    uint64_t stamped;           /* episodes logged, of Rerun */
     uint64_t wait_us[20];       /* waits from 2^(i - 1) up to 2^i us; the last: longer ones, too */
     uint64_t waited_us;
     uint64_t pairs[ORDER_N_ORIGINS];    /* told to the recorder of order, by origin */
@@ -156,6 +159,7 @@ void sphere_free(Sphere *sphere);
 /* Return about how many bytes the L1s and the directory take now.  Any thread. */
 uint64_t sphere_memory(const Sphere *sphere);
 
+unsigned sphere_n_vcpus(const Sphere *sphere);
 Processor *sphere_vcpu(Sphere *sphere, unsigned index);
 Processor *sphere_dma(Sphere *sphere);
 

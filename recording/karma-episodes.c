@@ -62,6 +62,16 @@ bool karma_take_closed(KarmaStream *stream, KarmaClosed *closed)
     return episode_queue_pop(&stream->closed, closed);
 }
 
+unsigned karma_n_preds(const KarmaClosed *closed)
+{
+    unsigned n = __builtin_popcount(closed->pred);
+
+    for (unsigned i = 0; i < KARMA_MAX_STREAMS; i++) {
+        n += closed->again[i];
+    }
+    return n;
+}
+
 static void raise_vector(const KarmaStream *k, uint64_t *vector, const uint64_t *other)
 {
     for (unsigned i = 0; i < k->options->n_streams; i++) {

@@ -65,6 +65,9 @@ typedef struct KarmaClosed {
     uint64_t time;              /* for checks; the log does not have it (section 3.2) */
 } KarmaClosed;
 
+/* Return how many edges lead to @closed. */
+unsigned karma_n_preds(const KarmaClosed *closed);
+
 typedef struct KarmaEpisode {
     uint64_t index;
     Position begin;

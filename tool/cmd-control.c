@@ -20,6 +20,7 @@ typedef struct Control {
     char *directory;            /* start */
     char *max_size;             /* start; NULL: no limit */
     double max_seconds;         /* start; 0: no limit */
+    char *order;                /* start: a list; NULL: QEMU's default */
     int64_t digest_interval;    /* start; 0: QEMU's default */
     gboolean pause;             /* stop */
     double checkpoint_interval; /* start, in seconds; 0: only the first checkpoint */
@@ -34,6 +35,7 @@ static void control_clear(Control *control)
     g_free(control->address.connect);
     g_free(control->directory);
     g_free(control->max_size);
+    g_free(control->order);
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Control, control_clear)
 
@@ -62,6 +64,9 @@ static const char start_usage[] =
     "  --checkpoint-interval S   make a checkpoint every S seconds, where replay can\n"
     "                    begin\n"
     "  --keep-seconds S  keep the last S seconds only, in bounded space\n"
+    "  --order LIST      how the order of steps is recorded: fdr (the default),\n"
+    "                    karma[:N], rerun[:N], or several, separated by commas; N steps\n"
+    "                    at most in an episode (default: 16384; 0: no limit)\n"
     "  --digest-interval N   log registers every N steps (default: 1000000)\n"
     "  --help            show this text\n"
     "\n"
@@ -156,6 +161,9 @@ static char *start_arguments(const Control *control, GError **error)
 
     json_init(&arguments);
     json_open(&arguments, NULL, '{');
+    if (control->order) {
+        json_string(&arguments, "protocol", control->order);
+    }
     if (control->digest_interval) {
         json_u64(&arguments, "digest-interval", control->digest_interval);
     }
@@ -188,6 +196,7 @@ int run_start(int argc, char **argv)
         { "checkpoint-interval", 0, 0, G_OPTION_ARG_DOUBLE, &control.checkpoint_interval, NULL,
           NULL },
         { "keep-seconds", 0, 0, G_OPTION_ARG_DOUBLE, &control.keep_seconds, NULL, NULL },
+        { "order", 0, 0, G_OPTION_ARG_STRING, &control.order, NULL, NULL },
         { "digest-interval", 0, 0, G_OPTION_ARG_INT64, &control.digest_interval, NULL, NULL },
         G_OPTION_ENTRY_NULL
     };
@@ -205,6 +214,9 @@ int run_start(int argc, char **argv)
     }
     if (control.max_size && !parse_size(control.max_size)) {
         return usage_error("start: --max-size '%s' is no size, such as 500M", control.max_size);
+    }
+    if (!check_order_list("start", control.order, &status)) {
+        return status;
     }
     if (!(control.max_seconds >= 0) || control.digest_interval < 0 ||
         !(control.checkpoint_interval >= 0) || !(control.keep_seconds >= 0)) {

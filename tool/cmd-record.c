@@ -28,6 +28,7 @@ typedef struct Record {
     char *run;
     double timeout;
     char *max_size;
+    char *order;                /* a list; NULL: QEMU's default */
     char *qmp;
     int64_t digest_interval;    /* 0: QEMU's default */
     double checkpoint_interval; /* in seconds; 0: only the first checkpoint */
@@ -48,6 +49,7 @@ static void record_clear(Record *record)
     g_free(record->arch);
     g_free(record->run);
     g_free(record->max_size);
+    g_free(record->order);
     g_free(record->qmp);
     g_free(record->reason);
 }
@@ -75,6 +77,9 @@ static const char usage[] =
     "                    begin (default: only at the start)\n"
     "  --keep-seconds S  keep the last S seconds only, in bounded space, until the\n"
     "                    recording is stopped or the guest ends or panics\n"
+    "  --order LIST      how the order of steps is recorded: fdr (the default),\n"
+    "                    karma[:N], rerun[:N], or several, separated by commas; N steps\n"
+    "                    at most in an episode (default: 16384; 0: no limit)\n"
     "  --digest-interval N   log registers every N steps (default: 1000000), to find\n"
     "                    where a replay goes astray\n"
     "  --slow-path       see every access to memory, as on a host whose code\n"
@@ -137,6 +142,7 @@ static bool parse_arguments(Record *record, int argc, char **argv, int *status)
         { "checkpoint-interval", 0, 0, G_OPTION_ARG_DOUBLE, &record->checkpoint_interval, NULL,
           NULL },
         { "keep-seconds", 0, 0, G_OPTION_ARG_DOUBLE, &record->keep_seconds, NULL, NULL },
+        { "order", 0, 0, G_OPTION_ARG_STRING, &record->order, NULL, NULL },
         { "digest-interval", 0, 0, G_OPTION_ARG_INT64, &record->digest_interval, NULL, NULL },
         { "slow-path", 0, 0, G_OPTION_ARG_NONE, &record->slow_path, NULL, NULL },
         { "chaos", 0, 0, G_OPTION_ARG_INT64, &record->chaos, NULL, NULL },
@@ -155,6 +161,9 @@ static bool parse_arguments(Record *record, int argc, char **argv, int *status)
     objection = check_options(record);
     if (objection) {
         *status = usage_error("record: %s", objection);
+        return false;
+    }
+    if (!check_order_list("record", record->order, status)) {
         return false;
     }
     record->directory = g_canonicalize_filename(record->given, NULL);
@@ -305,6 +314,9 @@ static char *task_arguments(const Record *record, GError **error)
     }
     if (record->keep_seconds) {
         json_double(&arguments, "keep-seconds", record->keep_seconds);
+    }
+    if (record->order) {
+        json_string(&arguments, "protocol", record->order);
     }
     if (record->digest_interval) {
         json_u64(&arguments, "digest-interval", record->digest_interval);

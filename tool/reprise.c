@@ -14,6 +14,7 @@
 
 #include "base/version.h"
 #include "recording/log-format.h"
+#include "recording/orders.h"
 #include "tool/tool.h"
 
 typedef struct Command {
@@ -109,6 +110,19 @@ uint64_t parse_size(const char *text)
         return 0;
     }
     return value << shift;
+}
+
+bool check_order_list(const char *command, const char *list, int *status)
+{
+    g_autoptr(GError) error = NULL;
+    g_autofree char *format = g_strdup_printf("%s: --order: %%s", command);
+    Orders orders;
+
+    if (!list || orders_parse(list, &orders, &error)) {
+        return true;
+    }
+    *status = usage_error(format, error->message);
+    return false;
 }
 
 static const Command *find_command(const char *name)

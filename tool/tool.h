@@ -40,6 +40,12 @@ const char *take_option_value(const char *option, int argc, char **argv);
 /* Return a size such as "500M" in bytes; 0 if @text is no size. */
 uint64_t parse_size(const char *text);
 
+/*
+ * Check the value of --order, a list of orders to record; NULL: the option was not given.  Return
+ * false after an error in one line, with exit status *@status.
+ */
+bool check_order_list(const char *command, const char *list, int *status);
+
 /* cmd-*.c */
 int run_checkpoint(int argc, char **argv);
 int run_compare(int argc, char **argv);

@@ -151,8 +151,12 @@ static Position stop_running(CPUState *cpu, bool between_steps)
 
     complete(cpu);
     position = settle(cpu);
+    if (between_steps && cpu->halted && cpu->exception_index < 0) {
+        sphere_end_episodes(v->record.processor, position);
+    }
     /* Replay cannot stop between an instruction and the exception that it raised. */
-    log_stream_rest(v->log, between_steps && cpu->exception_index < 0 ? position : 0);
+    log_stream_rest(v->log, between_steps && cpu->exception_index < 0 ? position :
+                            LOG_UNKNOWN);
     qatomic_set(&v->record.running, false);
     return position;
 }

@@ -26,6 +26,7 @@
 
 #include "hw/recorder/checkpointer.h"
 #include "hw/recorder/dma.h"
+#include "hw/recorder/episodes.h"
 #include "hw/recorder/machine-state.h"
 #include "hw/recorder/paused.h"
 #include "hw/recorder/recorder.h"
@@ -294,6 +295,7 @@ static CheckpointPosition *where(void)
         place->logged[cpu->cpu_index] = v->logged;
     }
     place->dma_steps = recorder_dma_steps();
+    recorder_episodes_cut(place->point, place->dma_steps, true);
     place->logs = log_writer_places(checkpoints.writer);
     return place;
 }

@@ -24,6 +24,7 @@
 
 #include "hw/recorder/access.h"
 #include "hw/recorder/dma.h"
+#include "hw/recorder/episodes.h"
 #include "hw/recorder/machine-state.h"
 #include "hw/recorder/recorder.h"
 #include "hw/recorder/session.h"
@@ -151,8 +152,9 @@ void recorder_dma_end_slow(MemoryRegion *mr, hwaddr offset, hwaddr size)
     if (!sphere_is_settled(dma.processor, dma.steps)) {
         log_event(dma.log, LOG_EVENT_STEP, dma.steps++);
     }
+    recorder_episodes_boundary(dma.processor, dma.log, dma.steps);
     log_stream_boundary(dma.log);
-    log_stream_rest(dma.log, 0);
+    log_stream_rest(dma.log, dma.steps);
     sphere_safe(dma.processor, dma.steps);
     begun = false;
     qemu_mutex_unlock(&dma.lock);

@@ -24,6 +24,7 @@
 #include "hw/recorder/blocker.h"
 #include "hw/recorder/checkpointer.h"
 #include "hw/recorder/dma.h"
+#include "hw/recorder/episodes.h"
 #include "hw/recorder/limits.h"
 #include "hw/recorder/machine-state.h"
 #include "hw/recorder/paused.h"
@@ -37,6 +38,7 @@
 #include "protocol/chaos.h"
 #include "protocol/sphere.h"
 #include "recording/checkpoint-sums.h"
+#include "recording/log-block.h"
 #include "recording/log-writer.h"
 #include "recording/manifest.h"
 #include "recording/position.h"
@@ -217,7 +219,12 @@ static void published(void *cpu)
     log_stream_publish(((CPUState *)cpu)->recorder->log);
 }
 
-static const SphereOps sphere_ops = { .kick = kick, .published = published };
+static const SphereOps sphere_ops = {
+    .kick = kick,
+    .published = published,
+    .karma_episode = recorder_log_karma,
+    .rerun_episode = recorder_log_rerun,
+};
 
 /* Return a new sphere.  A vCPU that is alone has all of memory as one line. */
 static Sphere *make_sphere(unsigned n_vcpus)
@@ -225,7 +232,7 @@ static Sphere *make_sphere(unsigned n_vcpus)
     recorder_several_vcpus = n_vcpus > 1;
     return sphere_new(n_vcpus, g_get_num_processors(), recorder_ram.host,
                       n_vcpus > 1 ? recorder_ram.size : 1 << SPHERE_PAGE_SHIFT, &sphere_ops,
-                      &orders_fdr);
+                      &session.manifest->orders);
 }
 
 static void attach_vcpu(CPUState *cpu, run_on_cpu_data data)
@@ -321,6 +328,7 @@ static bool begin(Error **errp)
     log_writer_hold_waits(session.writer, chaos.hold_waits);
     recorder_translations_start();
     session.sphere = make_sphere(session.manifest->n_vcpus);
+    recorder_episodes_start(session.writer, session.sphere, &session.manifest->orders);
     run_on_all(attach_vcpu, RUN_ON_CPU_NULL);
     recorder_dma_start(log_writer_stream(session.writer, session.manifest->n_vcpus),
                        sphere_dma(session.sphere));
@@ -350,24 +358,20 @@ static void detach(void)
 /* Remove the files of a start that failed, so that the same directory can be used again. */
 static void remove_leftovers(void)
 {
-    static const char *const files[] = { "dma.order", MANIFEST_FILE };
     g_autofree char *checkpoint = g_build_filename(session.directory, "checkpoint-0", NULL);
+    g_autofree char *manifest = g_build_filename(session.directory, MANIFEST_FILE, NULL);
+    unsigned n_vcpus = session.manifest->n_vcpus;
 
     g_clear_pointer(&session.ram, ram_image_writer_free);
     g_clear_pointer(&session.writer, log_writer_free);
     checkpoint_remove(checkpoint);
-    for (unsigned i = 0; i < session.manifest->n_vcpus; i++) {
-        g_autofree char *order = g_strdup_printf("%s/vcpu-%u.order", session.directory, i);
-        g_autofree char *data = g_strdup_printf("%s/vcpu-%u.data", session.directory, i);
-
-        remove(order);
-        remove(data);
-    }
-    for (size_t i = 0; i < ARRAY_SIZE(files); i++) {
-        g_autofree char *path = g_build_filename(session.directory, files[i], NULL);
+    for (unsigned i = 0; i < (n_vcpus + 1) * LOG_SUBSTREAMS; i++) {
+        g_autofree char *name = log_file_name(n_vcpus, i / LOG_SUBSTREAMS, i % LOG_SUBSTREAMS);
+        g_autofree char *path = g_build_filename(session.directory, name, NULL);
 
         remove(path);
     }
+    remove(manifest);
 }
 
 static double shortest_interval(const RecorderOptions *options)
@@ -503,6 +507,7 @@ static void first_step(Start *start)
     chaos_draw(&chaos, options->chaos);
     recorder_force_slow_path = options->slow_path || !tcg_has_recorder_check();
     session.manifest = describe_machine();
+    manifest_set_orders(session.manifest, &options->orders);
     pause_if(was_running);
     if (begin(&start->error)) {
         session.start = start;
@@ -613,7 +618,7 @@ static void end_vcpu(CPUState *cpu, run_on_cpu_data data)
     manifest->register_digests[cpu->cpu_index] = recorder_log_digest(cpu, LOG_EVENT_END);
     manifest->instructions[cpu->cpu_index] = position - v->counters[RECORDER_COUNT_OTHER_STEPS];
     manifest->arcs += v->counters[RECORDER_COUNT_ARCS];
-    log_stream_rest(v->log, 0);
+    log_stream_rest(v->log, LOG_UNKNOWN);
 }
 
 static void end(const char *reason)
@@ -627,6 +632,11 @@ static void end(const char *reason)
     manifest->end = point_new(manifest->n_vcpus);
     run_on_all(end_vcpu, RUN_ON_CPU_HOST_PTR(manifest));
     manifest->arcs += recorder_dma_arcs();
+    recorder_episodes_cut(manifest->end, recorder_dma_steps(), false);
+    if (!orders_has(&manifest->orders, RACE_FDR)) {
+        manifest->arcs = recorder_episode_edges();
+    }
+    recorder_episodes_stop();
     detach();
     manifest->seconds = (g_get_monotonic_time() - session.started_us) / 1e6;
     manifest->ram_digest = machine_state_ram_digest();

@@ -8,6 +8,7 @@
 #include "qapi/qapi-types-recorder.h"
 #include "qemu/coroutine.h"
 
+#include "recording/orders.h"
 #include "recording/position.h"
 
 /* Default interval of a vCPU's digests, in steps. */
@@ -24,6 +25,7 @@ typedef struct RecorderOptions {
     bool slow_path;                 /* generated code accesses no memory itself */
     double checkpoint_interval_s;   /* 0: no checkpoint but the first */
     double keep_s;                  /* keep only the last seconds; 0: keep all */
+    Orders orders;                  /* of steps: what is recorded of them */
     uint64_t chaos;                 /* seed, see protocol/chaos.h; 0: none */
     RecorderLimits limits;
 } RecorderOptions;

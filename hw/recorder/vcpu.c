@@ -15,6 +15,7 @@
 
 #include "hw/recorder/access.h"
 #include "hw/recorder/chaos-vcpu.h"
+#include "hw/recorder/episodes.h"
 #include "hw/recorder/paused.h"
 #include "hw/recorder/recorder.h"
 #include "hw/recorder/replay-port.h"
@@ -124,9 +125,10 @@ void recorder_vcpu_free(RecorderVcpu *v)
 
 Position recorder_limit(CPUState *cpu)
 {
-    Position due = cpu->recorder->digest_due;
+    RecorderVcpu *v = cpu->recorder;
 
-    return recorder_replaying() ? MIN(replay_port->limit(cpu), due) : due;
+    return MIN(v->digest_due, recorder_replaying() ? replay_port->limit(cpu) :
+                              recorder_episode_limit(v->record.processor));
 }
 
 bool recorder_refill(CPUState *cpu, TranslationBlock *tb)
@@ -250,6 +252,9 @@ void recorder_boundary_slow(CPUState *cpu)
     recorder_chaos(cpu);
     recorder_drop_translations(cpu);
     recorder_digest_if_due(cpu);
+    if (cpu->exception_index < 0) {
+        recorder_episodes_boundary(v->record.processor, v->log, recorder_position(cpu));
+    }
     if (!log_stream_boundary(v->log)) {
         recorder_fail("the log cannot be written");
     }

@@ -154,7 +154,7 @@ def a_replay_shows_what_comes_next():
         pass
     vcpu = shown["vcpus"][0]
     check(shown["state"] == "replaying" and shown["directory"] == busy(), shown)
-    check(vcpu["next-event"] in ("interrupt", "wake", "digest", "registers", "end"), vcpu)
+    check(vcpu["next-event"] in ("interrupt", "wake", "digest", "registers", "drop", "end"), vcpu)
     # Of two moments, one may lie a budget behind the other.
     check(vcpu["next-position"] + 65536 > vcpu["position"] > 0, vcpu)
     check(vcpu["state"] in STATES and counters(vcpu["statistics"])["inputs"] > 0, vcpu)

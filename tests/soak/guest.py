@@ -210,7 +210,7 @@ class Recording:
             raise Failure("record: QEMU ended before its RAM was saved")
         return output
 
-    def replay(self, *arguments):
+    def replay(self, *arguments, order=None):
         """Must be identical, the console's output and what record() saved of RAM too."""
         console, shown = self.path("console"), self.path("replayed")
         ram, ram_replayed = self.path("ram"), self.path("ram-replayed")
@@ -218,6 +218,8 @@ class Recording:
             how = ["--pause-at-end", "--qmp", QMP, "--"]
         else:
             how = ["--", "-qmp", f"unix:{QMP},server=on,wait=off"]
+        if order:
+            how = ["--order", order, *how]
         run_tool(["replay", self.directory, *how, *arguments], shown, self.path("log"),
                  self.patience, ram_of_replay(ram_replayed) if os.path.exists(ram) else None)
         with open(console, "rb") as one, open(shown, "rb") as other:

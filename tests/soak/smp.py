@@ -6,6 +6,7 @@
     smp-round1-*, round2-*  boot, every program of tests/guest, hackbench and 20
                             stressors of stress-ng, on four vCPUs
     smp-2vcpus-*, ...       the same round with one thing changed
+    smp-racey-karma-01 ...  the races with other orders than FDR's, and with three at once
 """
 
 import contextlib
@@ -40,7 +41,20 @@ ROUNDS = [
     Round("slow", options=("--slow-path",)),
     Round("devices", devices=True),
     Round("load", busy=True),
+    Round("karma", options=("--order", "karma")),
+    Round("karma-2vcpus", smp=2, options=("--order", "karma")),
+    Round("karma-8vcpus", smp=8, options=("--order", "karma")),
+    Round("karma-gicv3", arguments=GICV3, options=("--order", "karma")),
+    Round("karma-devices", options=("--order", "karma"), devices=True),
 ]
+
+# Races of each, by name; the names of the orders by which each is replayed.
+RACED_ORDERS = {
+    "karma": ("karma", ["karma"]),
+    "karma1024": ("karma:1024", ["karma"]),
+    "rerun": ("rerun", ["rerun"]),
+    "orders": ("fdr,karma,rerun", ["fdr", "karma", "rerun"]),
+}
 
 # Disk and network are in use until the guest's command has ended.  This fits on
 # the kernel's command line, which takes 2048 characters.
@@ -77,15 +91,16 @@ def surroundings(way, run, needs_disk):
         yield run, []
 
 
-def cycle(recording, way, run, image="stock", needs_disk=False, ram=False):
-    """Records and replays it; the console's output."""
+def cycle(recording, way, run, image="stock", needs_disk=False, ram=False, orders=(None,)):
+    """Records it, and replays it by each order; the console's output."""
     recording.patience = PATIENCE_S
     with surroundings(way, run, needs_disk) as (command, devices):
         output = recording.record(command, way.smp, image, [*way.arguments, *devices],
                                   way.options, ram)
     if way.devices and re.search(rb"^(damaged|lost)", output, re.M):
         raise Failure("data was damaged or lost on its way to the guest")
-    recording.replay()
+    for order in orders:
+        recording.replay(order=order)
     return output
 
 
@@ -97,9 +112,15 @@ def race(recording):
     return re.search(rb"signature=(\w+)", output).group(1).decode()
 
 
+def race_by(name):
+    recorded, replayed = RACED_ORDERS[name]
+    way = Round(name, options=("--order", recorded))
+    return lambda recording: cycle(recording, way, RACE, ram=True, orders=replayed) and None
+
+
 def signatures(recording):
     """Of the recordings so far."""
-    found = [note for name, note in recording.notes.items() if name.startswith("smp-racey-")]
+    found = [note for name, note in recording.notes.items() if re.match(r"smp-racey-\d", name)]
     if len(set(found)) < SIGNATURES:
         raise Failure(f"{len(set(found))} different signatures in {len(found)} recordings, "
                       f"{SIGNATURES} of {RACES} are wanted")
@@ -141,4 +162,6 @@ def smp_cases():
     ways = [way for way in ROUNDS if way.name != "slow" or slow_path_is_an_option()]
     cases = [Case(f"smp-racey-{i:02}", race, False) for i in range(1, RACES + 1)]
     cases += [Case("smp-racey-signatures", signatures, False)]
+    cases += [Case(f"smp-racey-{name}-{i:02}", race_by(name), False)
+              for name in RACED_ORDERS for i in range(1, RACES + 1)]
     return cases + [case for way in ways for case in round_of(way)]

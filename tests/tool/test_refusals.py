@@ -149,7 +149,8 @@ def cannot_replay(what):
 @test_each(["replay", "debug"])
 def an_order_that_was_not_recorded_is_refused(command):
     directory = work.copy_of_hello()
-    for order, word in (("karma", "not recorded with the order karma: it has fdr"), ("tso", "'tso'")):
+    for order, word in (("karma", "not recorded with the order karma: it has fdr"),
+                        ("tso", "unknown order 'tso'")):
         done = run(REPRISE, command, directory, "--order", order, status=2)
         check(done.stdout == "" and word in one_line(done.stderr), done.stderr)
 
