@@ -2,6 +2,7 @@
 """The random tester of tests/protocol/model, as cases of the soak.
 
     model-01 ... 20             50,000 seeds each, a million in all: a seed decides who goes on
+    model-any-01 ... 10         50,000 seeds each, of which each draws the orders that it records
     model-threads-01 ... 04     20,000 seeds each, with real threads
     model-tsan-01, 02           2,000 seeds each, watched by ThreadSanitizer
 """
@@ -14,18 +15,19 @@ from tests.lib.checkout import BUILD
 from tests.soak.cases import Case
 from tests.soak.guest import Failure
 
-# Name of the cases: tester, how many cases, seeds of each.
+# Name of the cases: tester, the orders of steps that it records, how many cases, seeds of each.
 TESTERS = {
-    "model": ("sphere-tester", 20, 50000),
-    "model-threads": ("sphere-tester-threads", 4, 20000),
-    "model-tsan": ("sphere-tester-tsan", 2, 2000),
+    "model": ("sphere-tester", "all", 20, 50000),
+    "model-any": ("sphere-tester", "any", 10, 50000),
+    "model-threads": ("sphere-tester-threads", "any", 4, 20000),
+    "model-tsan": ("sphere-tester-tsan", "any", 2, 2000),
 }
 PATIENCE_S = 7200
 
 
-def part(tester, first, seeds):
-    command = [f"{BUILD}/core/tests/protocol/model/{tester}", "--first", str(first),
-               "--seeds", str(seeds)]
+def part(tester, order, first, seeds):
+    command = [f"{BUILD}/core/tests/protocol/model/{tester}", "--order", order,
+               "--first", str(first), "--seeds", str(seeds)]
 
     def function(_):
         if not os.path.exists(command[0]):
@@ -41,5 +43,6 @@ def part(tester, first, seeds):
 
 
 def model_cases():
-    return [Case(f"{name}-{i + 1:02}", part(tester, 1 + i * seeds, seeds), False, together=True)
-            for name, (tester, n, seeds) in TESTERS.items() for i in range(n)]
+    return [Case(f"{name}-{i + 1:02}", part(tester, order, 1 + i * seeds, seeds), False,
+                 together=True)
+            for name, (tester, order, n, seeds) in TESTERS.items() for i in range(n)]

@@ -48,7 +48,9 @@ static void choose_world(uint64_t *random)
 static void choose_episodes(Recording *r, uint64_t *random)
 {
     static const Position sizes[] = { 0, 0, 1, 3, 20 };
+    uint32_t set = 1 + random_below(random, (1 << RACE_ORDERS) - 1);
 
+    r->orders.set = r->orders.set ? r->orders.set : set;
     for (unsigned i = 0; i < RACE_ORDERS; i++) {
         Position max = sizes[random_below(random, G_N_ELEMENTS(sizes))];
 

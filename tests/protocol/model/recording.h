@@ -95,7 +95,7 @@ typedef struct Recording {
 /*
  * Make the recording of a seed in each of @orders, to be freed by the caller; NULL if there is no
  * progress: then the sphere's state was printed, and the process must end.  The seed decides on a
- * maximum of episodes that is MAX_OF_SEED.
+ * maximum of episodes that is MAX_OF_SEED, and on the orders if the set is empty.
  */
 Recording *recording_make(uint64_t seed, const Orders *orders);
 void recording_free(Recording *recording);

@@ -6,8 +6,10 @@
  *   sphere-tester [--order ORDER] [--first SEED] [--seeds N] [--seconds S] [--print]
  *                 [--break RULE] [--rules]
  *
- * --order is fdr, karma, karma:MAX, rerun, rerun:MAX, or all, which is the default.  Each order
- * that is recorded is checked and replayed by itself.
+ * --order is fdr, karma, karma:MAX, rerun, rerun:MAX; all, which is the default; or any, which lets
+ * each seed draw some of them.  Each order that is recorded is checked and replayed by itself.  But
+ * if one demands that a step ends before a line is given away, all have that step; so each order
+ * must also be recorded alone.
  *
  * --break switches one rule of the protocol off.  Then the exit status is 0 if a seed fails, which
  * shows that the tester would notice.
@@ -49,6 +51,7 @@ static Orders orders = {
 };
 
 static SphereCounts totals;
+static uint64_t n_karma, n_edges, n_relays, n_again, n_rerun;
 static bool print;
 
 static void add_totals(const SphereCounts *counts)
@@ -57,6 +60,32 @@ static void add_totals(const SphereCounts *counts)
 
     for (unsigned i = 0; i < sizeof(*counts) / sizeof(*to); i++) {
         to[i] += ((const uint64_t *)counts)[i];
+    }
+}
+
+static void count_episode(const KarmaClosed *e)
+{
+    n_karma++;
+    n_edges += __builtin_popcount(e->succ);
+    n_relays += e->begin == e->end;
+    for (unsigned i = 0; i < MAX_PROCESSORS; i++) {
+        n_again += e->again[i];
+    }
+}
+
+static void count_episodes(const Recording *recording)
+{
+    for (unsigned i = 0; i <= recording->n_vcpus; i++) {
+        const GArray *episodes = recording->stream[i].episodes[RACE_KARMA];
+
+        for (unsigned k = 0; k < episodes->len; k++) {
+            const LoggedEpisode *e = &g_array_index(episodes, LoggedEpisode, k);
+
+            if (!e->cut) {
+                count_episode(&e->e);
+            }
+        }
+        n_rerun += recording->stream[i].episodes[RACE_RERUN]->len;
     }
 }
 
@@ -95,7 +124,7 @@ static char *test_orders(const Recording *recording, uint64_t seed)
     for (RaceOrder order = 0; order < RACE_ORDERS; order++) {
         g_autofree char *trouble = NULL;
 
-        if (orders_has(&orders, order)) {
+        if (orders_has(&recording->orders, order)) {
             trouble = test_order(recording, order, seed);
         }
         if (trouble) {
@@ -122,6 +151,7 @@ static char *test_seed(uint64_t seed)
         trouble = test_orders(recording, seed);
     }
     add_totals(&recording->counts);
+    count_episodes(recording);
     recording_free(recording);
     return trouble;
 }
@@ -156,7 +186,8 @@ static void choose_order(const char *name)
             return;
         }
     }
-    if (strcmp(name, "all")) {
+    orders.set = strcmp(name, "any") ? orders.set : 0;
+    if (strcmp(name, "all") && strcmp(name, "any")) {
         fprintf(stderr, "sphere-tester: no order is called %s\n", name);
         exit(2);
     }
@@ -209,6 +240,9 @@ int main(int argc, char **argv)
            totals.local, totals.taken, totals.asked, totals.abandoned, totals.exclusive,
            totals.pages_moved, totals.migratory, totals.drops, totals.code_left,
            totals.leases, totals.leases_ended, totals.gave_way);
+    printf("Karma: %" PRIu64 " episodes, %" PRIu64 " edges, %" PRIu64 " relays, %" PRIu64
+           " counted again; Rerun: %" PRIu64 " episodes\n", n_karma, n_edges, n_relays, n_again,
+           n_rerun);
     if (trouble) {
         printf("seed %" PRIu64 ": %s\n", first + done - 1, trouble);
     }

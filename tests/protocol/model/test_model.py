@@ -33,6 +33,15 @@ def logs_of_random_guests_order_all_they_do():
     check(seeds_of(done) >= 300, f"too few seeds to tell anything: {done}")
     check(re.search(r" [1-9]\d* leases, [1-9]\d* ended early, [1-9]\d* gave way$", done, re.M),
           done)
+    check(re.search(r"^Karma: [1-9]\d* episodes, [1-9]\d* edges, [1-9]\d* relays, "
+                    r"[1-9]\d* counted again; Rerun: [1-9]\d* episodes$", done, re.M), done)
+
+
+@test
+def so_do_logs_of_some_orders():
+    """The steps that one order demands would hide that another one does not."""
+    done = run(TESTER, "--order", "any", "--seeds", "20000", "--seconds", "10").stdout
+    check(seeds_of(done) >= 200, f"too few seeds to tell anything: {done}")
 
 
 def rules():
@@ -47,9 +56,20 @@ def the_tester_notices_a_broken_rule(rule):
     run(TESTER, "--break", rule, "--seeds", "40000", "--seconds", "100")
 
 
+# What each order must notice by itself, however little it orders too much.
+ALONE = ["ORDERED", "TAKE_ARC", "WRITER_ARC", "PASS_ARCS", "RESERVE", "USER_ARC", "DEPOSIT"]
+
+
+@test_each(f"{order}-{rule}" for order in ("fdr", "karma", "rerun") for rule in ALONE)
+def an_order_alone_notices_a_broken_rule(case):
+    order, rule = case.split("-")
+    run(TESTER, "--order", order, "--break", rule, "--seeds", "40000", "--seconds", "100")
+
+
 @test
 def real_threads():
-    done = run(f"{TESTERS}/sphere-tester-threads", "--seeds", "4000", "--seconds", "10").stdout
+    done = run(f"{TESTERS}/sphere-tester-threads", "--order", "any", "--seeds", "4000",
+               "--seconds", "10").stdout
     check(seeds_of(done) >= 50, f"too few seeds to tell anything: {done}")
 
 
@@ -58,7 +78,7 @@ def real_threads_under_thread_sanitizer():
     tester = f"{TESTERS}/sphere-tester-tsan"
     if not os.path.exists(tester):
         skip("the compiler has no ThreadSanitizer")
-    done = run(tester, "--seeds", "400", "--seconds", "30", env=TSAN)
+    done = run(tester, "--order", "any", "--seeds", "400", "--seconds", "30", env=TSAN)
     check(seeds_of(done.stdout) >= 20, f"too few seeds to tell anything: {done.stdout}")
 
 
