@@ -16,6 +16,8 @@
     rule(LAST, "an edge leaves the last episode only if the present one made no step before it") \
     rule(GIVEN, "an episode does not end before a position that it has given") \
     rule(RELAY, "an empty episode with successors is logged") \
+    rule(SNAPSHOT, "an edge carries the vector of its source, not that of a later episode") \
+    rule(BARRIER, "no edge leads over a cut") \
     rule(CONFLICT, "in Rerun, an episode ends where it gives") \
     rule(LATER, "in Rerun, a receiver's time is later than the source's") \
     rule(PASSED, "a stream that passes another follows the sources of that one") \

@@ -88,7 +88,7 @@ static void raise_vector(const KarmaStream *k, uint64_t *vector, const uint64_t 
  */
 static KarmaEpisode *episode_before(KarmaStream *from, Position s)
 {
-    if (s <= from->cut) {
+    if (s <= from->cut && EPISODE_RULE(BARRIER)) {
         return NULL;
     }
     if (s > from->now.begin && (EPISODE_RULE(LAST) || from->fresh)) {
@@ -134,7 +134,7 @@ static void follow_episode(KarmaStream *to, KarmaStream *from, KarmaEpisode *e, 
     bool is_now = e == &from->now;
 
     /* What comes before @e comes before @to's next step, even if the edge is an old one. */
-    raise_vector(to, to->told.known, e->before);
+    raise_vector(to, to->told.known, EPISODE_RULE(SNAPSHOT) ? e->before : from->now.before);
     if (is_ordered(to, from, e)) {
         return;
     }
