@@ -386,8 +386,8 @@ static void dma_write(void)
     guest.dma_position++;
     rest_boundary(p->index, guest.dma_position, &guest.dma_random);
     rest_halt(p->index, guest.dma_position, &guest.dma_random);
-    sphere_safe(p, guest.dma_position);
     rest_begin(p->index, guest.dma_position);
+    sphere_safe(p, guest.dma_position);
 }
 
 static void port_device(Cpu *cpu)
