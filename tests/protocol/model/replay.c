@@ -80,20 +80,13 @@ static void end_step(Player *p, const Step *step)
 }
 
 /* Make one access of processor @i, or apply one event.  Return false if it waits or has ended. */
-static bool advance(Replay *r, unsigned i, char **difference)
+static bool make_access(Replay *r, unsigned i, char **difference)
 {
     Player *p = &r->player[i];
     const Event *event = next_event(p);
     const Step *step = next_step(p);
     const Insn *insns = i < r->recording->n_vcpus ? r->recording->insns[i] : NULL;
 
-    if (r->by_wake_ups && !p->begun) {
-        WakeUpsResult result = wake_ups_advance(&r->wake_ups, i, p->position, &r->random);
-
-        if (result != WAKE_UPS_ALLOW) {
-            return result == WAKE_UPS_MOVED;
-        }
-    }
     if (!p->begun && event && event->at == p->position) {
         if (replay_event(r, p, event)) {
             return true;
@@ -132,6 +125,21 @@ static bool advance(Replay *r, unsigned i, char **difference)
         }
     }
     return true;
+}
+
+/* Go on with processor @i.  Return false if it waits or has ended. */
+static bool advance(Replay *r, unsigned i, char **difference)
+{
+    const Player *p = &r->player[i];
+
+    if (r->by_wake_ups && !p->begun) {
+        WakeUpsResult result = wake_ups_advance(&r->wake_ups, i, p->position, &r->random);
+
+        if (result != WAKE_UPS_ALLOW) {
+            return result == WAKE_UPS_MOVED;
+        }
+    }
+    return make_access(r, i, difference);
 }
 
 static char *deadlock(Replay *r)

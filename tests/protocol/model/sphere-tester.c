@@ -76,16 +76,16 @@ static void count_episode(const KarmaClosed *e)
 static void count_episodes(const Recording *recording)
 {
     for (unsigned i = 0; i <= recording->n_vcpus; i++) {
-        const GArray *episodes = recording->stream[i].episodes[RACE_KARMA];
+        const GArray *karma = recording->stream[i].episodes[RACE_KARMA];
 
-        for (unsigned k = 0; k < episodes->len; k++) {
-            const LoggedEpisode *e = &g_array_index(episodes, LoggedEpisode, k);
+        for (unsigned k = 0; k < karma->len; k++) {
+            const LoggedEpisode *e = &g_array_index(karma, LoggedEpisode, k);
 
             if (!e->cut) {
                 count_episode(&e->e);
             }
         }
-        n_rerun += recording->stream[i].episodes[RACE_RERUN]->len;
+        n_rerun += recording->stream[i].episodes[RACE_RERUN]->len - recording->n_cuts;
     }
 }
 

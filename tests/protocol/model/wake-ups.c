@@ -86,21 +86,17 @@ static WakeUpsResult end(WakeUps *w, unsigned stream, const LoggedEpisode *e)
 /* Go behind a cut when all streams have come to it. */
 static WakeUpsResult meet(WakeUps *w, unsigned stream)
 {
-    unsigned cuts = 1;
-
-    for (unsigned i = 0; i < w->entry[stream]; i++) {
-        cuts += g_array_index(w->recording->stream[stream].episodes[RACE_KARMA], LoggedEpisode,
-                              i).cut;
-    }
-    if (w->cuts[stream] < cuts) {
-        w->cuts[stream] = cuts;
+    if (!w->at_cut[stream]) {
+        w->at_cut[stream] = true;
+        w->cuts[stream]++;
         return WAKE_UPS_MOVED;
     }
     for (unsigned i = 0; i <= w->recording->n_vcpus && RULE(REPLAY_MEETS); i++) {
-        if (w->cuts[i] < cuts) {
+        if (w->cuts[i] < w->cuts[stream]) {
             return WAKE_UPS_WAIT;
         }
     }
+    w->at_cut[stream] = false;
     w->entry[stream]++;
     return WAKE_UPS_MOVED;
 }

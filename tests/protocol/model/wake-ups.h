@@ -14,6 +14,7 @@ typedef struct WakeUps {
     unsigned entry[MAX_PROCESSORS];     /* the present or next entry of the log of episodes */
     bool begun[MAX_PROCESSORS];
     unsigned cuts[MAX_PROCESSORS];      /* to which it has come */
+    bool at_cut[MAX_PROCESSORS];        /* it waits there for the others */
     unsigned sent[MAX_PROCESSORS][MAX_PROCESSORS];      /* on their way: [from][to] */
     unsigned came[MAX_PROCESSORS][MAX_PROCESSORS];      /* and were not used */
 } WakeUps;
