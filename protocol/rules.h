@@ -48,6 +48,7 @@
     rule(RUN_AT_GRANT, "a waiter runs from its grant on, so the line stays until it is used") \
     rule(LIMIT_EPISODES, "an episode of the largest size ends at a boundary") \
     rule(FLUSH_AT_REST, "others flush the episodes only of a processor that rests") \
+    rule(CUT_AT_REST, "episodes are cut only while all processors rest") \
     rule(CUT_ALL, "at a cut, the episodes of all processors end") \
     rule(REPLAY_MEETS, "replay goes behind a cut only when all streams have come to it")
 

@@ -525,6 +525,9 @@ static void cut(Vcpu *v)
 {
     Recording *r = guest.recording;
 
+    if (!RULE(CUT_AT_REST)) {
+        rest_cut_all(true);
+    }
     begin_exclusive(v);
     big_lock();
     if (r->n_cuts < MAX_CUTS) {

@@ -29,6 +29,27 @@ void stream_rerun_episode(void *stream, const RerunClosed *closed)
     });
 }
 
+static Position logged_end(const Stream *stream, RaceOrder order)
+{
+    const GArray *episodes = stream->episodes[order];
+
+    return episodes->len ? g_array_index(episodes, LoggedEpisode, episodes->len - 1).e.end : 0;
+}
+
+/* Flush, which logs all steps before @position, unless a step must end there first. */
+static void flush(unsigned stream, Position position)
+{
+    Processor *p = &guest.sphere->processor[stream];
+
+    sphere_flush_episodes(p, position);
+    for (RaceOrder order = RACE_KARMA; order < RACE_ORDERS; order++) {
+        if (orders_has(&guest.recording->orders, order) && sphere_is_settled(p, position) &&
+            RULE(ORDERED)) {
+            g_assert(logged_end(&guest.recording->stream[stream], order) == position);
+        }
+    }
+}
+
 /* --- rests --------------------------------------------------------------------------------- */
 
 /* Begin a rest of @stream.  Others may flush it until rest_end(). */
@@ -67,22 +88,21 @@ void rest_boundary(unsigned stream, Position position, uint64_t *random)
     }
     g_array_append_val(guest.recording->stream[stream].limited, position);
     if (guest.ticks && random_one_in(random, guest.ticks)) {
-        sphere_flush_episodes(p, position);
+        flush(stream, position);
     }
 }
 
 /* --- the flusher --------------------------------------------------------------------------- */
 
-static void flush(unsigned stream)
+static void flush_if_it_rests(unsigned stream)
 {
     Rest *rest = &guest.rest[stream];
-    Processor *p = &guest.sphere->processor[stream];
 
     world_lock(&rest->lock);
     if (rest->rests && rest->reached) {
-        sphere_flush_episodes(p, rest->reached);
+        flush(stream, rest->reached);
     } else if (!RULE(FLUSH_AT_REST)) {
-        sphere_flush_episodes(p, p->published);
+        flush(stream, guest.sphere->processor[stream].published);
     }
     world_unlock(&rest->lock);
 }
@@ -90,7 +110,7 @@ static void flush(unsigned stream)
 void flusher_main(void)
 {
     while (__atomic_load_n(&guest.n_left, __ATOMIC_SEQ_CST)) {
-        flush(random_below(&guest.tick_random, guest.n_vcpus + 1));
+        flush_if_it_rests(random_below(&guest.tick_random, guest.n_vcpus + 1));
         for (unsigned i = 0; i <= guest.tick_pauses; i++) {
             actor_wait();
         }

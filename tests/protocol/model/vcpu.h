@@ -78,7 +78,7 @@ void rest_end(unsigned stream);
 void rest_halt(unsigned stream, Position position, uint64_t *random);
 /* End episodes that are long enough, or flush all.  At a boundary of @stream, its own thread. */
 void rest_boundary(unsigned stream, Position position, uint64_t *random);
-/* Cut the episodes of all processors, which rest.  @at_end: of the recording. */
+/* Cut the episodes of all processors, which rest.  @at_end: of the recording; logs no cut. */
 void rest_cut_all(bool at_end);
 /* Flush streams that rest, until all other actors have ended. */
 void flusher_main(void);
