@@ -17,7 +17,7 @@
 
 struct OrderRecorder {
     RaceOrder order;            /* its state of a processor is Processor.order[order] */
-    /* Create and free the state of processor @index of @n.  @max: see SphereOrders. */
+    /* Create and free the state of processor @index of @n.  @max: that of its Orders. */
     void *(*new)(unsigned index, unsigned n, Position max);
     void (*free)(void *state);
 
