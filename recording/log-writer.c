@@ -231,6 +231,12 @@ void log_event_bytes(LogStream *stream, LogEventKind kind, Position position,
     append(stream, &event);
 }
 
+void log_event_again(LogStream *stream, const LogEvent *event)
+{
+    g_assert(!stream->resting);
+    append(stream, event);
+}
+
 void log_episode(LogStream *stream, Position end, uint32_t pred, uint32_t succ,
                  const uint8_t *again, size_t n_again)
 {

@@ -12,6 +12,7 @@
 #include <glib.h>
 #include <stdbool.h>
 
+#include "recording/event-coding.h"
 #include "recording/log-events.h"
 #include "recording/log-format.h"
 #include "recording/orders.h"
@@ -36,6 +37,8 @@ void log_writer_hold_waits(LogWriter *writer, Position most);
  * within a log.  A uint64_t follows for each integer field of the event.
  */
 void log_event(LogStream *stream, LogEventKind kind, Position position, ...);
+/* Append an event that was read from another log, whatever its kind. */
+void log_event_again(LogStream *stream, const LogEvent *event);
 /*
  * Append a WAIT, or merge it into an earlier one.  Return false if it was merged.  Called by the
  * stream's owner.

@@ -4,11 +4,11 @@
  */
 #include <glib.h>
 #include <inttypes.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "recording/pack.h"
+#include "tool/stop-signals.h"
 #include "tool/tool.h"
 
 static const char pack_usage[] =
@@ -29,28 +29,6 @@ static const char unpack_usage[] =
     "  --help        show this text\n"
     "\n"
     "exit status: 0 unpacked; 2 not, and why; then there is no DIR\n";
-
-static volatile sig_atomic_t stop;
-
-static void on_signal(G_GNUC_UNUSED int number)
-{
-    stop = 1;
-}
-
-/*
- * Turn signals into @stop, so that a file or directory that was begun is removed before the tool
- * ends.  A file that exceeds the size limit is an error of write(), not a signal.
- */
-static void catch_signals(void)
-{
-    const int numbers[] = { SIGINT, SIGTERM, SIGHUP };
-    struct sigaction action = { .sa_handler = on_signal };
-
-    for (size_t i = 0; i < G_N_ELEMENTS(numbers); i++) {
-        sigaction(numbers[i], &action, NULL);
-    }
-    signal(SIGXFSZ, SIG_IGN);
-}
 
 /* Parse the two arguments that both commands take.  Return false if *@status is the result. */
 static bool parse(const char *command, const char *usage, const char *wanted, int argc,
@@ -74,7 +52,6 @@ static bool parse(const char *command, const char *usage, const char *wanted, in
         *status = usage_error("%s", what);
         return false;
     }
-    catch_signals();
     return true;
 }
 
@@ -88,7 +65,7 @@ int run_pack(int argc, char **argv)
                &status)) {
         return status;
     }
-    if (!pack_recording(argv[1], argv[2], &stop, &bytes, &error)) {
+    if (!pack_recording(argv[1], argv[2], stop_signals_catch(), &bytes, &error)) {
         return input_error(error);
     }
     printf("%s was packed: %s, %" PRIu64 " bytes\n", argv[1], argv[2], bytes);
@@ -104,7 +81,7 @@ int run_unpack(int argc, char **argv)
                &status)) {
         return status;
     }
-    if (!unpack_recording(argv[1], argv[2], &stop, &error)) {
+    if (!unpack_recording(argv[1], argv[2], stop_signals_catch(), &error)) {
         return input_error(error);
     }
     printf("%s was unpacked: %s\n", argv[1], argv[2]);

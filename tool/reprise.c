@@ -29,6 +29,7 @@ static int run_version(int argc, char **argv);
 static const Command commands[] = {
     { "checkpoint", run_checkpoint, "add a checkpoint to the recording of a running guest" },
     { "compare", run_compare, "find the first difference between recording and traces" },
+    { "convert", run_convert, "make a recording of the same execution with other orders" },
     { "debug", run_debug, "debug a recording with gdb, forwards and backwards" },
     { "dump", run_dump, "print the events of a recording's logs" },
     { "help", run_help, "show this text, or that of a command" },

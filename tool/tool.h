@@ -49,6 +49,7 @@ bool check_order_list(const char *command, const char *list, int *status);
 /* cmd-*.c */
 int run_checkpoint(int argc, char **argv);
 int run_compare(int argc, char **argv);
+int run_convert(int argc, char **argv);
 int run_debug(int argc, char **argv);
 int run_dump(int argc, char **argv);
 int run_info(int argc, char **argv);
