@@ -34,6 +34,8 @@ static void assert_same(const Manifest *a, const Manifest *b)
     g_assert_cmpuint(a->ram_size, ==, b->ram_size);
     g_assert_cmpstr(a->console ?: "", ==, b->console);
     g_assert_cmpuint(a->console_address, ==, b->console_address);
+    g_assert_cmpmem(&a->orders, sizeof(a->orders), &b->orders, sizeof(b->orders));
+    g_assert_cmpint(a->follow, ==, b->follow);
     g_assert_cmpstr(a->start, ==, b->start);
     g_assert_cmpint(a->start_time, ==, b->start_time);
     g_assert_cmpint(a->complete, ==, b->complete);
@@ -153,6 +155,45 @@ static void test_round_trip(void)
     }
 }
 
+/* Recordings of FDR alone have no [order], as those before there were others. */
+static void test_orders(void)
+{
+    static const struct {
+        const char *orders, *line;
+    } cases[] = {
+        { "fdr", NULL },
+        { "karma", "\n[order]\nrecorded=karma:16384\n" },
+        { "fdr,rerun:0,karma:5", "\n[order]\nrecorded=fdr,karma:5,rerun:0\n" },
+    };
+
+    for (unsigned i = 0; i < G_N_ELEMENTS(cases); i++) {
+        g_autoptr(Manifest) manifest = ended(2);
+        g_autoptr(Manifest) loaded = NULL;
+        g_autofree char *text = NULL;
+        g_autoptr(GError) error = NULL;
+        Orders orders;
+
+        g_assert_true(orders_parse(cases[i].orders, &orders, NULL));
+        manifest_set_orders(manifest, &orders);
+        text = saved_text(manifest);
+        g_assert_cmpint(!strstr(text, "order]"), ==, !cases[i].line);
+        g_assert_true(!cases[i].line || strstr(text, cases[i].line));
+        loaded = manifest_load(directory, &error);
+        g_assert_no_error(error);
+        assert_same(manifest, loaded);
+        /* Another one can be followed, if it is there. */
+        g_assert_cmpint(manifest_follow(loaded, "here", "rerun", &error), ==,
+                        orders_has(&orders, RACE_RERUN));
+        if (error) {
+            g_assert_true(g_str_has_prefix(error->message, "here was not recorded with the order "
+                                           "rerun: it has "));
+            g_assert_cmpint(loaded->follow, ==, orders_first(&orders));
+        } else {
+            g_assert_cmpint(loaded->follow, ==, RACE_RERUN);
+        }
+    }
+}
+
 static void write_manifest(const char *text, size_t length)
 {
     FILE *file;
@@ -242,6 +283,13 @@ static void test_refusals(void)
         { "^names=.*", "names=.hidden;", MANIFEST_ERROR_INVALID, ".hidden" },
         { "^names=.*", "names=a;;", MANIFEST_ERROR_INVALID, "name ''" },
         { "^names=.*", "names=a;b;a;", MANIFEST_ERROR_INVALID, "twice" },
+        { "^\\[end\\]", "[order]\nrecorded=\n[end]", MANIFEST_ERROR_INVALID,
+          "[order] recorded: no order" },
+        { "^\\[end\\]", "[order]\nrecorded=fdr,karma:x\n[end]", MANIFEST_ERROR_INVALID,
+          "[order] recorded: 'karma:x'" },
+        { "^\\[end\\]", "[order]\nrecorded=x\\ny\n[end]", MANIFEST_ERROR_INVALID,
+          "[order] recorded: unknown order 'x\\ny'" },
+        { "^\\[end\\]", "[order]\n[end]", MANIFEST_ERROR_INVALID, "no usable recorded" },
         { "^\\[end\\]", "[end", MANIFEST_ERROR_FOREIGN, "KEY=VALUE" },
         { "^arch=", "arch", MANIFEST_ERROR_FOREIGN, "KEY=VALUE" },
         { "^arch=.*", "arch=\xff\xfe", MANIFEST_ERROR_FOREIGN, "KEY=VALUE" },
@@ -448,6 +496,7 @@ int main(int argc, char **argv)
     directory = g_dir_make_tmp("reprise-manifest-XXXXXX", NULL);
     path = g_build_filename(directory, MANIFEST_FILE, NULL);
     g_test_add_func("/manifest/round-trip", test_round_trip);
+    g_test_add_func("/manifest/orders", test_orders);
     g_test_add_func("/manifest/refusals", test_refusals);
     g_test_add_func("/manifest/keys", test_keys);
     g_test_add_func("/manifest/checksum", test_checksum);
