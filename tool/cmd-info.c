@@ -13,7 +13,6 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-#include "recording/critical-path.h"
 #include "recording/log-block.h"
 #include "recording/log-reader.h"
 #include "recording/manifest.h"
@@ -22,6 +21,7 @@
 #include "recording/total-order.h"
 #include "recording/verify.h"
 #include "tool/json.h"
+#include "tool/order-info.h"
 #include "tool/tool.h"
 
 /* The kinds of bytes: the accounts of the logs, and checkpoints. */
@@ -36,7 +36,8 @@ typedef struct Info {
     bool cut_off;               /* at least one log is cut off */
     Point *logged;              /* the position of each vCPU's last event */
     GPtrArray *points;          /* of char *: the points of the checkpoints */
-    CriticalPath path;          /* of the order of steps; longest is 0 if unknown */
+    OrderInfo order[RACE_ORDERS];       /* of the orders that it has */
+    const char *follow;         /* the order that the user wants; or NULL */
 } Info;
 
 static void info_clear(Info *info)
@@ -207,9 +208,18 @@ static char *beginning(const char *directory)
     return g_string_free(words, false);
 }
 
+/* Load the manifest, and follow the order of this name, unless it is NULL. */
+static Manifest *load(const char *directory, const char *follow, GError **error)
+{
+    g_autoptr(Manifest) manifest = manifest_load(directory, error);
+
+    return manifest && (!follow || manifest_follow(manifest, directory, follow, error))
+           ? g_steal_pointer(&manifest) : NULL;
+}
+
 static bool collect_once(Info *info, GError **error)
 {
-    info->manifest = manifest_load(info->directory, error);
+    info->manifest = load(info->directory, info->follow, error);
     if (!info->manifest || !read_logs(info, error)) {
         return false;
     }
@@ -222,23 +232,30 @@ static bool collect_once(Info *info, GError **error)
     return true;
 }
 
-/* Find how parallel a replay can be.  Unknown if the logs have no order, as those of a trace. */
-static void find_critical_path(Info *info)
+/*
+ * Return the bytes of an order in the logs per 1000 steps; 0 if there are none.  Without FDR, what
+ * is left under "race" belongs to each other order.
+ */
+static double race_bytes(const Info *info, RaceOrder order)
 {
-    if (!critical_path_find(info->directory, info->manifest, &info->path, NULL)) {
-        info->path = (CriticalPath) { 0 };
-    }
-}
-
-/* Return the bytes of order in the logs per 1000 steps; 0 if there are none. */
-static double race_bytes(const Info *info)
-{
+    bool has_fdr = orders_has(&info->manifest->orders, RACE_FDR);
+    uint64_t bytes = order == RACE_FDR || !has_fdr ? info->raw[LOG_ACCOUNT_RACE] : 0;
     uint64_t steps = 0;
 
+    bytes += order == RACE_KARMA ? info->raw[LOG_ACCOUNT_KARMA] :
+             order == RACE_RERUN ? info->raw[LOG_ACCOUNT_RERUN] : 0;
     for (unsigned i = 0; i < info->manifest->n_vcpus; i++) {
         steps += info->manifest->end ? info->manifest->instructions[i] : info->logged->at[i];
     }
-    return steps ? info->raw[LOG_ACCOUNT_RACE] * 1000.0 / steps : 0;
+    return steps ? bytes * 1000.0 / steps : 0;
+}
+
+static bool read_orders(Info *info, GError **error)
+{
+    for (unsigned i = 0; i < RACE_ORDERS; i++) {
+        info->order[i].race_bytes = race_bytes(info, i);
+    }
+    return order_info_read(info->directory, info->manifest, info->order, error);
 }
 
 /*
@@ -253,8 +270,7 @@ static bool collect(Info *info, GError **error)
         g_autofree char *before = g_steal_pointer(&begins);
         g_autoptr(GError) failure = NULL;
 
-        if (collect_once(info, &failure)) {
-            find_critical_path(info);
+        if (collect_once(info, &failure) && read_orders(info, &failure)) {
             return true;
         }
         begins = beginning(info->directory);
@@ -263,7 +279,7 @@ static bool collect(Info *info, GError **error)
             return false;
         }
         info_clear(info);
-        *info = (Info) { .directory = info->directory };
+        *info = (Info) { .directory = info->directory, .follow = info->follow };
     }
 }
 
@@ -301,20 +317,6 @@ static void json_end(Json *json, const Manifest *manifest)
     json_u64(json, "arcs", manifest->arcs);
 }
 
-/* The order of steps: what it costs in the logs, and how parallel a replay can be. */
-static void json_order(Json *json, const Info *info)
-{
-    json_double(json, "race_bytes_per_1000_instructions", race_bytes(info));
-    if (info->path.longest == 0) {
-        json_null(json, "critical_path");
-        return;
-    }
-    json_open(json, "critical_path", '{');
-    json_u64(json, "steps", info->path.steps);
-    json_u64(json, "longest", info->path.longest);
-    json_close(json, '{');
-}
-
 static void json_bytes(Json *json, const char *key, uint64_t raw, uint64_t stored)
 {
     json_open(json, key, '{');
@@ -340,7 +342,7 @@ static void print_json(const Info *info)
     json_end(&json, manifest);
     json_string(&json, "logged_to", logged);
     json_u64(&json, "log_events", info->events);
-    json_order(&json, info);
+    order_info_json(&json, manifest, info->order);
     json_open(&json, "log_bytes", '{');
     for (unsigned i = 0; i < KINDS; i++) {
         if (is_shown(info, i)) {
@@ -429,16 +431,6 @@ static void print_end(const Manifest *manifest)
     }
 }
 
-static void print_order(const Info *info)
-{
-    row("race log", "%.2f bytes per 1000 instructions", race_bytes(info));
-    if (info->path.longest > 0) {
-        row("critical path", "%" PRIu64 " of %" PRIu64 " steps: %.2f vCPUs at once, at most",
-            info->path.longest, info->path.steps,
-            (double)info->path.steps / info->path.longest);
-    }
-}
-
 static void print_table(const Info *info)
 {
     const Manifest *manifest = info->manifest;
@@ -465,7 +457,7 @@ static void print_table(const Info *info)
 
         row("cut", "%s", cut);
     }
-    print_order(info);
+    order_info_print(manifest, info->order, row);
     print_end(manifest);
 
     printf("\n  %-12s %s\n", "checkpoint", "position");
@@ -483,7 +475,7 @@ static void print_table(const Info *info)
 
 /* ----------------------------------- a moment ------------------------------- */
 
-static int show_moment(const char *directory, const char *text, bool json)
+static int show_moment(const char *directory, const char *follow, const char *text, bool json)
 {
     g_autoptr(GError) error = NULL;
     g_autoptr(Manifest) manifest = NULL;
@@ -495,7 +487,7 @@ static int show_moment(const char *directory, const char *text, bool json)
     if (!g_ascii_string_to_unsigned(text, 10, 0, UINT64_MAX, &moment, NULL)) {
         return usage_error("info: --at is a number of steps, not '%s'", text);
     }
-    manifest = manifest_load(directory, &error);
+    manifest = load(directory, follow, &error);
     if (!manifest || !verify_for_replay(directory, manifest, &error)) {
         return input_error(error);
     }
@@ -528,7 +520,7 @@ static int show_moment(const char *directory, const char *text, bool json)
 }
 
 static const char usage[] =
-    "usage: reprise info [--json] [--at MOMENT] DIR\n"
+    "usage: reprise info [--json] [--at MOMENT] [--order NAME] DIR\n"
     "\n"
     "Show what a recording is of, how it ended, whether it can be replayed by this\n"
     "build, and what takes how much space.\n"
@@ -536,6 +528,8 @@ static const char usage[] =
     "  --json          the same, and more, for programs\n"
     "  --at MOMENT     instead: where all vCPUs are when so many steps have been\n"
     "                  made by all together, in one order that is always the same\n"
+    "  --order NAME    follow this order of steps, fdr, karma or rerun, instead of the\n"
+    "                  first of these that the recording has\n"
     "  --help          show this text\n"
     "\n"
     "exit status: 0; 2 it cannot be read\n";
@@ -555,6 +549,11 @@ int run_info(int argc, char **argv)
             if (!at) {
                 return usage_error("%s", "info: --at needs a number of steps");
             }
+        } else if (g_str_equal(argv[i], "--order")) {
+            info.follow = argv[++i];
+            if (!info.follow) {
+                return usage_error("%s", "info: --order needs a name: fdr, karma or rerun");
+            }
         } else if (g_str_equal(argv[i], "--help") || g_str_equal(argv[i], "-h")) {
             fputs(usage, stdout);
             return STATUS_OK;
@@ -570,7 +569,7 @@ int run_info(int argc, char **argv)
         return usage_error("%s", "info: which recording? Give its directory");
     }
     if (at) {
-        return show_moment(info.directory, at, json);
+        return show_moment(info.directory, info.follow, at, json);
     }
     if (!collect(&info, &error)) {
         return input_error(error);

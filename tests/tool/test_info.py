@@ -8,7 +8,7 @@ import shutil
 
 from tests.lib.checksum import change_manifest
 from tests.lib.process import one_line, run
-from tests.lib.synthetic_recording import recording
+from tests.lib.synthetic_recording import folder_of_recording, recording
 from tests.lib.tap import check, main, test, test_each
 from tests.lib.tool import REPRISE, info
 
@@ -24,6 +24,10 @@ def end_digests(directory):
 def size(directory):
     return sum(os.path.getsize(os.path.join(where, name))
                for where, _, names in os.walk(directory) for name in names if name != "manifest")
+
+
+def table(directory):
+    return run(REPRISE, "info", directory).stdout
 
 
 def at(directory, moment, status=0):
@@ -91,6 +95,43 @@ def a_table_for_people():
     for word in ("virt-10.0", "2 x cortex-a72", "1.0 MiB", "yes", "0:10000,1:10001", "9001",
                  "per 1000 instructions", "vCPUs at once", *digests, *KINDS):
         check(word in text, f"{word!r} is not in:\n{text}")
+
+
+@test
+def each_order_has_its_figures():
+    with folder_of_recording() as top:
+        directory = f"{top}/new"
+        run(REPRISE, "convert", f"{top}/recording", directory, "--order", "fdr,karma:100,rerun:0")
+        run(REPRISE, "convert", directory, f"{top}/karma", "--order", "karma:100")
+        former, said, text = info(f"{top}/recording"), info(directory), table(directory)
+        rerun = json.loads(run(REPRISE, "info", "--json", "--order", "rerun", directory).stdout)
+        karma = info(f"{top}/karma")
+        check("not recorded with the order rerun: it has karma" in
+              one_line(run(REPRISE, "info", "--order", "rerun", f"{top}/karma", status=2).stderr),
+              "another order")
+    check(former["order"] == "fdr" and list(former["orders"]) == ["fdr"], former)
+    check(said["order"] == "fdr,karma:100,rerun:0", said["order"])
+    check(list(said["orders"]) == ["fdr", "karma", "rerun"], said["orders"])
+    # The first is followed, unless the user wants another.
+    for key in ("race_bytes_per_1000_instructions", "critical_path"):
+        check(said[key] == former[key] == said["orders"]["fdr"][key], said)
+        check(rerun[key] == said["orders"]["rerun"][key] != former[key], rerun)
+    figures = said["orders"]["karma"]
+    check(figures["max_steps"] == 100 and figures["longest_steps"] == 100, figures)
+    check(0 < figures["median_steps"] <= 100 and figures["episodes"] >= 200, figures)
+    check(karma["arcs"] == figures["edges"] > 100, figures)
+    # Waits for whole episodes make chains longer.
+    longest = [said["orders"][name]["critical_path"]["longest"] for name in said["orders"]]
+    check(longest[0] <= longest[1] <= 20002 and longest[0] <= longest[2], longest)
+    sizes = said["log_bytes"]
+    check(set(sizes) == {*KINDS, "karma", "rerun", "total"}, sizes)
+    for name in ("karma", "rerun"):
+        bytes_per_1000 = sizes[name]["raw"] * 1000 / 18001
+        check(abs(said["orders"][name]["race_bytes_per_1000_instructions"] -
+                  bytes_per_1000) < 0.001, said)
+    for words in ("order          fdr,karma:100,rerun:0\n", "instructions by rerun\n",
+                  f"edges          {figures['edges']} by karma\n", "steps by rerun: "):
+        check(words in text, text)
 
 
 @test
