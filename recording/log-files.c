@@ -44,9 +44,24 @@ static bool fail(LogFiles *files, const LogFile *file, const char *what, int fai
     return fail_because(files, file, what, failure, g_strerror(failure), error);
 }
 
+/*
+ * A log of episodes begins with a block that stands for no dropped blocks, so that there is room to
+ * drop even a short log.  Readers need all logs of episodes to begin at the same cut.
+ */
+static size_t reserve(const LogFileHeader *header, uint8_t bytes[LOG_DROPPED_BLOCK_BYTES])
+{
+    LogDropped none = { .offset = LOG_FILE_HEADER_BYTES + LOG_DROPPED_BLOCK_BYTES };
+
+    if (header->substream != LOG_KARMA && header->substream != LOG_RERUN) {
+        return 0;
+    }
+    log_dropped_put(header->stream, header->substream, 0, 0, &none, bytes);
+    return LOG_DROPPED_BLOCK_BYTES;
+}
+
 static bool create(LogFiles *files, LogFile *file, const LogFileHeader *header, GError **error)
 {
-    uint8_t bytes[LOG_FILE_HEADER_BYTES];
+    uint8_t bytes[LOG_FILE_HEADER_BYTES + LOG_DROPPED_BLOCK_BYTES];
 
     file->name = log_file_name(header->n_vcpus, header->stream, header->substream);
     file->fd = openat(files->directory_fd, file->name,
@@ -55,8 +70,8 @@ static bool create(LogFiles *files, LogFile *file, const LogFileHeader *header, 
         return fail(files, file, "create", errno, error);
     }
     log_file_header_put(header, bytes);
-    file->size = sizeof(bytes);
-    return write_all(file->fd, bytes, sizeof(bytes)) || fail(files, file, "write", errno, error);
+    file->size = LOG_FILE_HEADER_BYTES + reserve(header, bytes + LOG_FILE_HEADER_BYTES);
+    return write_all(file->fd, bytes, file->size) || fail(files, file, "write", errno, error);
 }
 
 static bool create_all(LogFiles *files, unsigned n_vcpus, OrderSet orders, GError **error)

@@ -179,9 +179,6 @@ static LogReaderResult next_block(LogReader *reader)
     }
     reader->block_offset = reader->offset;
     wrong = log_block_header_get(&reader->block, bytes);
-    if (!wrong && reader->block.flags & LOG_BLOCK_DROPPED) {
-        wrong = "a block that stands for dropped ones is not the first";
-    }
     if (!wrong) {
         wrong = check_place(reader);
     }
@@ -195,6 +192,10 @@ static LogReaderResult next_block(LogReader *reader)
     }
     if ((size_t)got < reader->block.stored_size) {
         return end(reader, true);
+    }
+    if (reader->block.flags & LOG_BLOCK_DROPPED) {
+        return bad(reader, reader->block_offset,
+                   "a block that stands for dropped ones is not the first");
     }
     reader->offset += sizeof(bytes) + got;
     reader->totals.stored_bytes += sizeof(bytes) + got;
@@ -382,11 +383,12 @@ static bool skip_dropped(LogReader *reader)
         return false;
     }
     log_dropped_get(&dropped, payload);
-    reader->dropped = true;
+    reader->dropped = header.sequence > 0;
     reader->reached = dropped.reached;
     reader->n_blocks = header.sequence;
     reader->coder.position = header.end;
     reader->totals.stored_bytes += sizeof(bytes);
+    reader->totals.good_bytes = dropped.offset;
     return seek(reader, dropped.offset);
 }
 

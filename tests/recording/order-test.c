@@ -113,6 +113,9 @@ static void write_recording(Recording *r)
             log_cut(log_writer_stream(writer, i), r->order, at[i]);
         }
         r->places[cuts] = close_blocks(r, writer);
+        if (r->dropped && cuts + 1 == r->n_cuts) {
+            log_writer_drop(writer, r->places[cuts], at);
+        }
     }
     for (unsigned i = 0; i < r->n_vcpus; i++) {
         write_end(log_writer_stream(writer, i), at[i]);
@@ -120,9 +123,10 @@ static void write_recording(Recording *r)
     g_assert_true(log_writer_finish(writer, NULL));
 }
 
-void recording_init(Recording *r, const GuestRecord *guest, uint64_t seed)
+static void init(Recording *r, const GuestRecord *guest, uint64_t seed, bool dropped)
 {
     *r = (Recording) {
+        .dropped = dropped,
         .guest = guest, .directory = test_directory(), .random = seed,
         .n_vcpus = guest->n_streams - 1,
         .order = guest->order == GUEST_KARMA ? RACE_KARMA : RACE_RERUN,
@@ -135,6 +139,16 @@ void recording_init(Recording *r, const GuestRecord *guest, uint64_t seed)
     }
     g_assert_cmpuint(r->n_cuts, <, MAX_CUTS);
     write_recording(r);
+}
+
+void recording_init(Recording *r, const GuestRecord *guest, uint64_t seed)
+{
+    init(r, guest, seed, false);
+}
+
+void recording_init_dropped(Recording *r, const GuestRecord *guest, uint64_t seed)
+{
+    init(r, guest, seed, true);
 }
 
 void recording_clear(Recording *r)

@@ -18,12 +18,15 @@ typedef struct Recording {
     unsigned n_vcpus, n_cuts;
     RaceOrder order;
     bool with_fdr;                      /* the order logs have waits, too */
+    bool dropped;                       /* all before the last cut was dropped */
     unsigned n_drops[GUEST_STREAMS];    /* events of the order log but END */
     LogPlaces *places[MAX_CUTS];        /* behind each cut */
 } Recording;
 
 /* Write the recording of a guest, with the order of its episodes. */
 void recording_init(Recording *r, const GuestRecord *guest, uint64_t seed);
+/* The same, and drop all before the last cut. */
+void recording_init_dropped(Recording *r, const GuestRecord *guest, uint64_t seed);
 void recording_clear(Recording *r);
 
 /* The events of all streams, as the adapter gives them. */

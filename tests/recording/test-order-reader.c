@@ -9,6 +9,7 @@
 
 #include "recording/log-block.h"
 #include "recording/order-reader.h"
+#include "recording/verify.h"
 #include "tests/protocol/model/random.h"
 #include "tests/recording/log-test.h"
 #include "tests/recording/order-test.h"
@@ -85,6 +86,55 @@ static void test_random(const void *data)
         check_total_order(&r);
         check_cut_off(&r);
         events_clear(&events);
+        recording_clear(&r);
+    }
+}
+
+/* Remove all but WAITs. */
+static void keep_waits(Events *events, unsigned stream)
+{
+    for (unsigned n = events->of[stream]->len; n-- > 0; ) {
+        if (event_at(events, stream, n)->kind != LOG_EVENT_WAIT) {
+            g_array_remove_index(events->of[stream], n);
+        }
+    }
+}
+
+/*
+ * If all before a cut was dropped, the logs of episodes begin there, however short they were.  Order
+ * logs that were short are still whole.
+ */
+static void check_dropped(Recording *r)
+{
+    Events all = { 0 }, last = { 0 };
+    g_autoptr(GError) error = NULL;
+
+    events_read(&all, r, NULL);
+    events_read(&last, r, r->places[r->n_cuts - 1]);
+    for (unsigned i = 0; i <= r->n_vcpus; i++) {
+        keep_waits(&all, i);
+        keep_waits(&last, i);
+        g_assert_cmpuint(all.of[i]->len, ==, last.of[i]->len);
+        for (unsigned n = 0; n < all.of[i]->len; n++) {
+            assert_same_event(event_at(&all, i, n), event_at(&last, i, n));
+        }
+    }
+    verify_episodes(r->directory, r->n_vcpus, r->order, &error);
+    g_assert_no_error(error);
+    events_clear(&all);
+    events_clear(&last);
+}
+
+static void test_dropped(const void *data)
+{
+    for (uint64_t seed = 1; seed <= SEEDS / 2; seed++) {
+        g_autoptr(GuestRecord) guest = guest_record(GPOINTER_TO_INT(data), seed);
+        Recording r;
+
+        recording_init_dropped(&r, guest, seed);
+        if (r.n_cuts > 0) {
+            check_dropped(&r);
+        }
         recording_clear(&r);
     }
 }
@@ -289,6 +339,10 @@ int main(int argc, char **argv)
     g_test_add_data_func("/order-reader/rerun", GINT_TO_POINTER(GUEST_RERUN), test_random);
     g_test_add_data_func("/order-reader/step-at/fdr", NULL, test_step_at);
     g_test_add_data_func("/order-reader/step-at/karma", "", test_step_at);
+    g_test_add_data_func("/order-reader/dropped-karma", GINT_TO_POINTER(GUEST_KARMA),
+                         test_dropped);
+    g_test_add_data_func("/order-reader/dropped-rerun", GINT_TO_POINTER(GUEST_RERUN),
+                         test_dropped);
     g_test_add_func("/order-reader/refused", test_refused);
     g_test_add_func("/order-reader/unexpected-wait", test_unexpected_wait);
     g_test_add_func("/order-reader/other-orders", test_other_orders);
