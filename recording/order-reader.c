@@ -40,6 +40,8 @@ typedef struct Stream {
     uint64_t next_time;         /* the least time of the next STAMPED */
     GArray *waits;              /* of LogEvent, at @begin */
     unsigned n_waits;           /* how many of them were returned */
+    uint64_t *woken;            /* how often each other stream wakes it up to now; NULL: unknown */
+    uint32_t successors;        /* to be woken at @end */
     bool ended, cut_off;
     GError *error;              /* then all further reads fail */
 } Stream;
@@ -265,6 +267,54 @@ static bool wait_for_cuts(OrderReader *reader, unsigned index, GError **error)
     return true;
 }
 
+/* --- wake-ups --------------------------------------------------------------------------------- */
+
+void order_reader_use_wake_ups(OrderReader *reader)
+{
+    for (unsigned i = 0; i < reader->n_streams; i++) {
+        reader->stream[i].woken = g_new0(uint64_t, reader->n_streams);
+    }
+}
+
+/* Return a wake-up of @successors at @position. */
+static LogEvent wake_up(uint32_t successors, Position position)
+{
+    return (LogEvent) {
+        .kind = LOG_EVENT_EPISODE, .position = position, .value = { 0, successors },
+    };
+}
+
+/* Wait for as many more wake-ups by each stream as it has edges to @event. */
+static void count_edges(OrderReader *reader, unsigned index, const LogEvent *event)
+{
+    Stream *stream = &reader->stream[index];
+
+    for (size_t k = 0; k < event->n_bytes; k++) {
+        stream->woken[event->bytes[k]]++;
+    }
+    for (unsigned i = 0; i < reader->n_streams && i < LOG_EPISODE_STREAMS; i++) {
+        if (event->value[0] >> i & 1) {
+            add_wait(stream, i, ++stream->woken[i]);
+        }
+    }
+    stream->successors = event->value[1];
+}
+
+/* Wake all other streams, and wait for a wake-up by each. */
+static void count_cut(OrderReader *reader, unsigned index)
+{
+    Stream *stream = &reader->stream[index];
+    uint32_t all = (UINT64_C(1) << reader->n_streams) - 1;
+    LogEvent wake = wake_up(all & ~(UINT32_C(1) << index), stream->begin);
+
+    g_array_append_val(stream->waits, wake);
+    for (unsigned i = 0; i < reader->n_streams; i++) {
+        if (i != index) {
+            add_wait(stream, i, ++stream->woken[i]);
+        }
+    }
+}
+
 /* --- a stream -------------------------------------------------------------------------------- */
 
 /* Check the rules for what follows on what in a log of episodes.  Return false and @error. */
@@ -302,12 +352,20 @@ static bool next_episode(OrderReader *reader, unsigned index, GError **error)
     }
     stream->n_waits = 0;
     g_array_set_size(stream->waits, 0);
+    stream->end = event.position;
+    if (stream->woken) {
+        if (event.kind == LOG_EVENT_EPISODE) {
+            count_edges(reader, index, &event);
+        } else {
+            count_cut(reader, index);
+        }
+        return true;
+    }
     g_mutex_lock(&reader->lock);
     ok = event.kind == LOG_EVENT_EPISODE ? wait_for_edges(reader, index, &event, error) :
          event.kind == LOG_EVENT_STAMPED ? wait_for_earlier(reader, index, &event, error) :
          wait_for_cuts(reader, index, error);
     g_mutex_unlock(&reader->lock);
-    stream->end = event.position;
     return ok;
 }
 
@@ -380,6 +438,11 @@ static LogReaderResult merge(OrderReader *reader, unsigned index, LogEvent *even
         if (stream->has_event && stream->event.position < stream->end) {
             stream->has_event = false;
             *event = stream->event;
+            return LOG_READER_EVENT;
+        }
+        if (stream->successors) {
+            *event = wake_up(stream->successors, stream->end);
+            stream->successors = 0;
             return LOG_READER_EVENT;
         }
         if (stream->episodes_ended) {
@@ -538,7 +601,7 @@ void order_reader_tolerate(OrderReader *reader)
     reader->tolerant = true;
 }
 
-static void copy_stream(const Stream *stream, Stream *copy)
+static void copy_stream(const Stream *stream, unsigned n_streams, Stream *copy)
 {
     LogEvent none = { 0 };
 
@@ -548,6 +611,7 @@ static void copy_stream(const Stream *stream, Stream *copy)
         copy->episodes = log_reader_copy(stream->episodes, &none);
         copy->waits = g_array_copy(stream->waits);
     }
+    copy->woken = stream->woken ? g_memdup2(stream->woken, n_streams * sizeof(uint64_t)) : NULL;
     copy->error = stream->error ? g_error_copy(stream->error) : NULL;
 }
 
@@ -565,7 +629,7 @@ OrderReader *order_reader_copy(const OrderReader *reader)
         Wakes *wakes = &copy->wakes[i];
         LogEvent none = { 0 };
 
-        copy_stream(&reader->stream[i], &copy->stream[i]);
+        copy_stream(&reader->stream[i], reader->n_streams, &copy->stream[i]);
         if (wakes->log) {
             wakes->log = log_reader_copy(wakes->log, &none);
             wakes->list = g_array_copy(wakes->list);
@@ -587,7 +651,7 @@ size_t order_reader_size(const OrderReader *reader)
         if (stream->episodes) {
             size += log_reader_size(stream->episodes) + log_reader_size(wakes->log) +
                     stream->waits->len * sizeof(LogEvent) + wakes->list->len * sizeof(Ahead) +
-                    reader->n_streams * sizeof(uint64_t);
+                    2 * reader->n_streams * sizeof(uint64_t);
         }
     }
     return size;
@@ -608,6 +672,7 @@ void order_reader_free(OrderReader *reader)
         g_clear_pointer(&stream->waits, g_array_unref);
         g_clear_pointer(&wakes->list, g_array_unref);
         g_free(wakes->next);
+        g_free(stream->woken);
         g_clear_error(&stream->error);
     }
     g_mutex_clear(&reader->lock);

@@ -161,7 +161,7 @@ void recording_clear(Recording *r)
 
 /* --- reading ------------------------------------------------------------------------------- */
 
-void events_read(Events *events, Recording *r, LogPlaces *places)
+static void read_by(Events *events, Recording *r, LogPlaces *places, bool wake_ups)
 {
     g_autoptr(GError) error = NULL;
     g_autoptr(OrderReader) reader = order_reader_open(r->directory, r->n_vcpus, r->order, places,
@@ -170,6 +170,9 @@ void events_read(Events *events, Recording *r, LogPlaces *places)
     unsigned left = r->n_vcpus + 1;
 
     g_assert_no_error(error);
+    if (wake_ups) {
+        order_reader_use_wake_ups(reader);
+    }
     for (unsigned i = 0; i <= r->n_vcpus; i++) {
         events->of[i] = g_array_new(false, false, sizeof(LogEvent));
     }
@@ -189,7 +192,23 @@ void events_read(Events *events, Recording *r, LogPlaces *places)
             events->cut_off[i] = order_reader_cut_off(reader, i);
             left--;
         }
+        if (random_below(&r->random, 100) == 0) {
+            OrderReader *copy = order_reader_copy(reader);
+
+            order_reader_free(reader);
+            reader = copy;
+        }
     }
+}
+
+void events_read(Events *events, Recording *r, LogPlaces *places)
+{
+    read_by(events, r, places, false);
+}
+
+void events_read_wake_ups(Events *events, Recording *r, LogPlaces *places)
+{
+    read_by(events, r, places, true);
 }
 
 void events_clear(Events *events)
@@ -363,6 +382,70 @@ void check_order(const Recording *r, const Events *events, bool whole)
     for (unsigned i = 0; i < p.n_streams; i++) {
         g_array_unref(p.known[i]);
     }
+}
+
+/* --- wake-ups ------------------------------------------------------------------------------- */
+
+/* Return where the wake-up of @waiter by @source of this number is sent; UINT64_MAX: never. */
+static Position wake_up_at(const Events *events, unsigned waiter, unsigned source, uint64_t number)
+{
+    for (unsigned n = 0; n < events->of[source]->len; n++) {
+        const LogEvent *event = event_at(events, source, n);
+
+        if (event->kind == LOG_EVENT_EPISODE && (event->value[1] >> waiter & 1) && --number == 0) {
+            return event->position;
+        }
+    }
+    return UINT64_MAX;
+}
+
+/* An EPISODE comes before all events there, but for WAITs of episodes that are empty. */
+static void check_place(const Events *events, unsigned stream, unsigned n)
+{
+    const LogEvent *before = n > 0 ? event_at(events, stream, n - 1) : NULL;
+
+    g_assert_true(!before || before->position < event_at(events, stream, n)->position ||
+                  before->kind == LOG_EVENT_EPISODE || before->kind == LOG_EVENT_WAIT);
+}
+
+/* Compare a stream, in which a WAIT is for what is sent where the one of @events says. */
+static void check_woken_stream(const Events *by, const Events *events, unsigned stream)
+{
+    unsigned n = 0;
+
+    for (unsigned k = 0; k < by->of[stream]->len; k++) {
+        LogEvent event = *event_at(by, stream, k);
+
+        if (event.kind == LOG_EVENT_EPISODE) {
+            check_place(by, stream, k);
+            continue;
+        }
+        if (event.kind == LOG_EVENT_WAIT) {
+            event.value[1] = wake_up_at(by, stream, event.value[0], event.value[1]);
+        }
+        g_assert_cmpuint(n, <, events->of[stream]->len);
+        g_assert_cmpint(event.kind, ==, event_at(events, stream, n)->kind);
+        g_assert_cmpuint(event.position, ==, event_at(events, stream, n)->position);
+        g_assert_cmpuint(event.value[0], ==, event_at(events, stream, n)->value[0]);
+        g_assert_cmpuint(event.value[1], ==, event_at(events, stream, n)->value[1]);
+        n++;
+    }
+    g_assert_cmpuint(n, ==, events->of[stream]->len);
+    g_assert_cmpint(by->cut_off[stream], ==, events->cut_off[stream]);
+}
+
+void check_wake_ups(Recording *r, LogPlaces *places, const Events *events)
+{
+    Events by = { 0 };
+
+    if (r->order != RACE_KARMA) {
+        return;
+    }
+    events_read_wake_ups(&by, r, places);
+    for (unsigned i = 0; i <= r->n_vcpus; i++) {
+        check_woken_stream(&by, events, i);
+    }
+    events_clear(&by);
 }
 
 /* --- one order of all steps ------------------------------------------------------------------ */

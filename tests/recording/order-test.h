@@ -35,8 +35,13 @@ typedef struct Events {
     bool cut_off[GUEST_STREAMS];
 } Events;
 
-/* Read all streams from @places on, or from the start, in random turns. */
+/*
+ * Read all streams from @places on, or from the start, in random turns.  The reader is copied on
+ * the way.
+ */
 void events_read(Events *events, Recording *r, LogPlaces *places);
+/* The same by wake-ups. */
+void events_read_wake_ups(Events *events, Recording *r, LogPlaces *places);
 void events_clear(Events *events);
 const LogEvent *event_at(const Events *events, unsigned stream, unsigned n);
 
@@ -49,6 +54,8 @@ void check_stream(const Recording *r, const Events *events, unsigned stream, boo
 void check_order(const Recording *r, const Events *events, bool whole);
 /* In the order of all steps, which is copied on the way, each access finds what it found. */
 void check_total_order(Recording *r);
+/* If @r is of Karma: by wake-ups there are the same events from @places on. */
+void check_wake_ups(Recording *r, LogPlaces *places, const Events *events);
 /* Read and check all of a whole recording. */
 void check_whole(Recording *r, Events *events);
 

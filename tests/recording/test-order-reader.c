@@ -34,6 +34,7 @@ static void check_places(Recording *r, const Events *whole)
             g_assert_true(n == 0 || event_at(&events, i, 0)->position >=
                           log_place_of(r->places[cuts], i, log_of_order(r->order))->start);
         }
+        check_wake_ups(r, r->places[cuts], &events);
         events_clear(&events);
     }
 }
@@ -70,6 +71,7 @@ static void check_cut_off(Recording *r)
         check_stream(r, &events, i, whole[i]);
     }
     check_order(r, &events, false);
+    check_wake_ups(r, NULL, &events);
     events_clear(&events);
 }
 
@@ -82,6 +84,7 @@ static void test_random(const void *data)
 
         recording_init(&r, guest, seed);
         check_whole(&r, &events);
+        check_wake_ups(&r, NULL, &events);
         check_places(&r, &events);
         check_total_order(&r);
         check_cut_off(&r);
