@@ -2,10 +2,10 @@
 /*
  * See schedule.h.
  *
- * Memory order.  A position is published with release and read with acquire, so a waiter sees all
- * that the stream did before, and so does a waiter for that waiter: arcs that were left out as
- * implied stay valid.  A waiter announces the wanted position before it reads the published one
- * for the last time, and a publisher reads the wanted positions after it has published (full
+ * Memory order.  Counts, of steps and of wake-ups, are written with release and read with acquire,
+ * so a waiter sees all that the stream did before, and so does a waiter for that waiter: arcs that
+ * were left out as implied stay valid.  A waiter announces the wanted count before it reads the
+ * count for the last time, and a publisher reads the wanted counts after it has published (full
  * barriers).  A turn is passed on with release, too.
  */
 #ifndef _GNU_SOURCE
@@ -24,8 +24,9 @@
 
 typedef struct Stream {
     Position reached;           /* atomic */
-    unsigned waits_for;         /* the stream; atomic, written before @wants */
-    Position wants;             /* the position; atomic; 0: it does not wait */
+    unsigned waiter;            /* whose wait its thread has: atomic, written before @wants */
+    unsigned waits_for;         /* the stream; likewise */
+    uint64_t wants;             /* the count; atomic; 0: it does not wait */
     int n_waiting;              /* waiters for this stream; atomic */
     int asleep;                 /* atomic, written under the lock */
     bool has_turn;              /* atomic, written under the lock */
@@ -41,6 +42,7 @@ typedef struct Stream {
 
 struct Schedule {
     const ScheduleOps *ops;
+    WakeUps *wakes;             /* NULL: streams wait for positions */
     unsigned n_streams;
     unsigned n_vcpus;           /* vCPUs that take turns; 0: none do */
     bool fixed;                 /* one turn, in a fixed order; else one for each core */
@@ -65,6 +67,11 @@ Schedule *schedule_new(unsigned n_streams, const ScheduleOps *ops)
         schedule->stream[i].pinned = -1;
     }
     return schedule;
+}
+
+void schedule_follow_wake_ups(Schedule *schedule, WakeUps *wakes)
+{
+    schedule->wakes = wakes;
 }
 
 /* Let the thread run on any core again. */
@@ -93,22 +100,32 @@ Position schedule_reached(Schedule *schedule, unsigned stream)
     return __atomic_load_n(&schedule->stream[stream].reached, __ATOMIC_ACQUIRE);
 }
 
-/* Return the position of @stream for which @waiter waits; 0: none. */
-static Position wanted_of(const Stream *waiter, unsigned stream)
+bool schedule_is_over(Schedule *schedule, const ScheduleWait *wait)
 {
-    Position wants = __atomic_load_n(&waiter->wants, __ATOMIC_ACQUIRE);
+    uint64_t count = schedule->wakes ? wake_ups_count(schedule->wakes, wait->waiter, wait->stream)
+                                     : schedule_reached(schedule, wait->stream);
 
-    return __atomic_load_n(&waiter->waits_for, __ATOMIC_RELAXED) == stream ? wants : 0;
+    return count >= wait->count;
+}
+
+/*
+ * Return the wait of @stream's thread; its count is 0 if there is none.  It may be of parts of two
+ * waits, of which the first has just ended: then that thread looks again by itself.
+ */
+static ScheduleWait wait_of(const Stream *stream)
+{
+    uint64_t wants = __atomic_load_n(&stream->wants, __ATOMIC_ACQUIRE);
+
+    return (ScheduleWait) {
+        .waiter = __atomic_load_n(&stream->waiter, __ATOMIC_RELAXED),
+        .stream = __atomic_load_n(&stream->waits_for, __ATOMIC_RELAXED),
+        .count = wants,
+    };
 }
 
 static bool anybody_waits(Schedule *schedule, unsigned stream)
 {
     return __atomic_load_n(&schedule->stream[stream].n_waiting, __ATOMIC_RELAXED) != 0;
-}
-
-static bool reached(Schedule *schedule, unsigned stream, Position position)
-{
-    return schedule_reached(schedule, stream) >= position;
 }
 
 /* --- turns ------------------------------------------------------------------- */
@@ -123,10 +140,10 @@ bool schedule_has_turn(Schedule *schedule, unsigned vcpu)
 static bool lacks_turn(Schedule *schedule, unsigned vcpu)
 {
     Stream *stream = &schedule->stream[vcpu];
-    Position wants = __atomic_load_n(&stream->wants, __ATOMIC_ACQUIRE);
+    ScheduleWait wait = wait_of(stream);
 
     return vcpu < schedule->n_vcpus && !schedule_has_turn(schedule, vcpu) && !stream->ended &&
-           reached(schedule, __atomic_load_n(&stream->waits_for, __ATOMIC_RELAXED), wants);
+           schedule_is_over(schedule, &wait);
 }
 
 /*
@@ -285,15 +302,18 @@ static void wake(Schedule *schedule, unsigned waiter)
 void schedule_publish(Schedule *schedule, unsigned stream, Position position)
 {
     __atomic_store_n(&schedule->stream[stream].reached, position, __ATOMIC_RELEASE);
+    if (schedule->wakes) {
+        wake_ups_send(schedule->wakes, stream, position);
+    }
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
     if (!anybody_waits(schedule, stream)) {
         return;
     }
     for (unsigned i = 0; i < schedule->n_streams; i++) {
-        Stream *waiter = &schedule->stream[i];
-        Position wanted = wanted_of(waiter, stream);
+        ScheduleWait wait = wait_of(&schedule->stream[i]);
 
-        if (wanted && wanted <= position && __atomic_load_n(&waiter->asleep, __ATOMIC_RELAXED)) {
+        if (wait.count && wait.stream == stream && schedule_is_over(schedule, &wait) &&
+            __atomic_load_n(&schedule->stream[i].asleep, __ATOMIC_RELAXED)) {
             wake(schedule, i);
         }
     }
@@ -302,36 +322,47 @@ void schedule_publish(Schedule *schedule, unsigned stream, Position position)
 /* Miss no waiter for long: a waiter that comes meanwhile kicks the stream, which calls again. */
 Position schedule_wanted(Schedule *schedule, unsigned stream)
 {
-    Position reached = schedule_reached(schedule, stream);
     Position first = UINT64_MAX;
+    uint32_t waiters = 0;
 
     for (unsigned i = 0; anybody_waits(schedule, stream) && i < schedule->n_streams; i++) {
-        Position wanted = wanted_of(&schedule->stream[i], stream);
+        ScheduleWait wait = wait_of(&schedule->stream[i]);
 
-        if (wanted > reached) {
-            first = MIN(first, wanted);
+        if (wait.stream == stream && !schedule_is_over(schedule, &wait)) {
+            first = MIN(first, wait.count);
+            waiters |= UINT32_C(1) << wait.waiter;
         }
     }
-    return first;
+    return schedule->wakes ? wake_ups_next(schedule->wakes, stream, waiters) : first;
 }
 
-/* Announce that @waiter waits until @stream has reached @position; 0: no longer. */
-static void want(Schedule *schedule, unsigned waiter, unsigned stream, Position position)
+/* Tell all that @vcpu's thread has @wait. */
+static void want(Schedule *schedule, unsigned vcpu, const ScheduleWait *wait)
 {
-    __atomic_store_n(&schedule->stream[waiter].waits_for, stream, __ATOMIC_RELAXED);
-    __atomic_store_n(&schedule->stream[waiter].wants, position, __ATOMIC_RELEASE);
-    __atomic_fetch_add(&schedule->stream[stream].n_waiting, position ? 1 : -1, __ATOMIC_SEQ_CST);
+    Stream *self = &schedule->stream[vcpu];
+
+    __atomic_store_n(&self->waiter, wait->waiter, __ATOMIC_RELAXED);
+    __atomic_store_n(&self->waits_for, wait->stream, __ATOMIC_RELAXED);
+    __atomic_store_n(&self->wants, wait->count, __ATOMIC_RELEASE);
+    __atomic_fetch_add(&schedule->stream[wait->stream].n_waiting, 1, __ATOMIC_SEQ_CST);
 }
 
-/* Sleep until @stream has reached @position, @waiter is woken otherwise, or NAP_US have passed. */
-static void sleep_until(Schedule *schedule, unsigned waiter, unsigned stream, Position position)
+/* Tell all that @vcpu's thread no longer has @wait. */
+static void want_no_more(Schedule *schedule, unsigned vcpu, const ScheduleWait *wait)
 {
-    Stream *self = &schedule->stream[waiter];
+    __atomic_store_n(&schedule->stream[vcpu].wants, 0, __ATOMIC_RELEASE);
+    __atomic_fetch_add(&schedule->stream[wait->stream].n_waiting, -1, __ATOMIC_SEQ_CST);
+}
+
+/* Sleep until @wait is over, @vcpu is woken otherwise, or NAP_US have passed. */
+static void sleep_until(Schedule *schedule, unsigned vcpu, const ScheduleWait *wait)
+{
+    Stream *self = &schedule->stream[vcpu];
 
     g_mutex_lock(&schedule->lock);
     __atomic_store_n(&self->asleep, true, __ATOMIC_SEQ_CST);
-    if (!reached(schedule, stream, position)) {
-        pass_turn(schedule, waiter, stream);
+    if (!schedule_is_over(schedule, wait)) {
+        pass_turn(schedule, vcpu, wait->stream);
         g_cond_wait_until(&self->woken, &schedule->lock, g_get_monotonic_time() + NAP_US);
     }
     __atomic_store_n(&self->asleep, false, __ATOMIC_RELAXED);
@@ -347,31 +378,31 @@ static bool is_better_asleep(Schedule *schedule, unsigned stream, int64_t us)
     return us > SPIN_SHARED_US || !schedule_has_turn(schedule, stream);
 }
 
-bool schedule_wait(Schedule *schedule, unsigned waiter, unsigned stream, Position position)
+bool schedule_wait(Schedule *schedule, unsigned vcpu, const ScheduleWait *wait)
 {
     int64_t since;
 
-    while (schedule->fixed && !reached(schedule, stream, position)) {
+    while (schedule->fixed && !schedule_is_over(schedule, wait)) {
         g_mutex_lock(&schedule->lock);
-        pass_turn(schedule, waiter, stream);
+        pass_turn(schedule, vcpu, wait->stream);
         g_mutex_unlock(&schedule->lock);
-        if (!schedule_turn(schedule, waiter)) {
+        if (!schedule_turn(schedule, vcpu)) {
             return false;
         }
     }
-    if (reached(schedule, stream, position)) {
+    if (schedule_is_over(schedule, wait)) {
         return true;
     }
-    want(schedule, waiter, stream, position);
-    schedule->ops->kick(stream);
+    want(schedule, vcpu, wait);
+    schedule->ops->kick(wait->stream);
     since = g_get_monotonic_time();
-    while (!reached(schedule, stream, position) && !schedule->ops->interrupted(waiter)) {
-        if (is_better_asleep(schedule, stream, g_get_monotonic_time() - since)) {
-            sleep_until(schedule, waiter, stream, position);
+    while (!schedule_is_over(schedule, wait) && !schedule->ops->interrupted(vcpu)) {
+        if (is_better_asleep(schedule, wait->stream, g_get_monotonic_time() - since)) {
+            sleep_until(schedule, vcpu, wait);
         }
     }
-    want(schedule, waiter, stream, 0);
-    return reached(schedule, stream, position) && schedule_turn(schedule, waiter);
+    want_no_more(schedule, vcpu, wait);
+    return schedule_is_over(schedule, wait) && schedule_turn(schedule, vcpu);
 }
 
 void schedule_idle(Schedule *schedule, unsigned waiter)

@@ -3,9 +3,14 @@
  * The order of a replay: the position that each stream has reached, and which stream waits for
  * which.  A stream is a vCPU, or DMA, which is the last.
  *
+ * What a stream waits for is a count of another stream: by positions, how many steps that stream
+ * has ended; by wake-ups, how often it has woken the waiter (protocol/wake-ups.h).  Both counts
+ * grow when a stream publishes its position, which sends the wake-ups that were announced up to
+ * there.
+ *
  * Threads run in parallel, ordered by the recorded arcs alone.  A stream may publish its position
- * late, but must do so before it waits.  A waiter tells the stream for which it waits at which
- * position to stop and publish, and kicks it.
+ * late, but must do so before it waits.  A waiter tells the stream for which it waits for which
+ * count to stop and publish, and kicks it.
  *
  * If there are more vCPUs than host cores, only as many vCPUs run at a time as there are cores,
  * each on a core of its own: its turn.  A vCPU that must wait passes its turn to the vCPU for which
@@ -20,6 +25,7 @@
 #ifndef PROTOCOL_SCHEDULE_H
 #define PROTOCOL_SCHEDULE_H
 
+#include "protocol/wake-ups.h"
 #include "recording/position.h"
 
 typedef struct Schedule Schedule;
@@ -35,6 +41,11 @@ Schedule *schedule_new(unsigned n_streams, const ScheduleOps *ops);
 void schedule_free(Schedule *schedule);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Schedule, schedule_free)
 
+/*
+ * Let streams wait for wake-ups instead of positions.  @wakes must outlive the schedule.  Called
+ * before any runs.
+ */
+void schedule_follow_wake_ups(Schedule *schedule, WakeUps *wakes);
 /* Let one thread run at a time, in a fixed order; vCPU 0 begins.  Called before any runs. */
 void schedule_take_turns(Schedule *schedule, unsigned n_vcpus);
 /*
@@ -57,14 +68,25 @@ void schedule_end(Schedule *schedule, unsigned vcpu);
 void schedule_publish(Schedule *schedule, unsigned stream, Position position);
 /* Return the published position of @stream.  Any thread. */
 Position schedule_reached(Schedule *schedule, unsigned stream);
-/* Return the next position of @stream for which a stream waits; UINT64_MAX: none. */
+/*
+ * Return the next position of @stream at which a wait of another stream may end; UINT64_MAX: no
+ * stream waits, or what ends its wait is not announced yet.  @stream's thread.
+ */
 Position schedule_wanted(Schedule *schedule, unsigned stream);
 
+/* What @waiter waits for: that @stream has reached @count, of steps or of wake-ups. */
+typedef struct ScheduleWait {
+    unsigned waiter, stream;
+    uint64_t count;
+} ScheduleWait;
+
+/* Return true if @wait is over.  Any thread. */
+bool schedule_is_over(Schedule *schedule, const ScheduleWait *wait);
 /*
- * Wait until @stream has ended @position steps.  Return false if @waiter was interrupted before
- * that.  @waiter's own thread.
+ * Wait in the thread of @vcpu until @wait is over, which is @vcpu's own or that of DMA.  Return
+ * false if @vcpu was interrupted before that.
  */
-bool schedule_wait(Schedule *schedule, unsigned waiter, unsigned stream, Position position);
+bool schedule_wait(Schedule *schedule, unsigned vcpu, const ScheduleWait *wait);
 /* Sleep until interrupted, for some milliseconds at most.  @waiter's own thread. */
 void schedule_idle(Schedule *schedule, unsigned waiter);
 

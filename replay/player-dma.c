@@ -35,30 +35,29 @@ static void step_dma(CPUState *cpu)
 }
 
 /*
- * Replay DMA up to @steps steps.  Return false if @cpu must leave cpu_exec() before that.
+ * Replay DMA until @wait is over.  Return false if @cpu must leave cpu_exec() before that.
  *
  * The lock is not held during a wait.  So another vCPU that waits for fewer steps of DMA can go on.
  * That vCPU may be the one that @cpu waits for.
  */
-static bool bring_dma_forward(CPUState *cpu, uint64_t steps)
+static bool bring_dma_forward(CPUState *cpu, const ScheduleWait *wait)
 {
     RecorderVcpu *v = cpu->recorder;
     bool done = true;
 
     qemu_mutex_lock(&player.dma.lock);
-    while (!v->finished && done && player.dma.steps < steps) {
-        uint64_t stream = player.dma.next.value[0];
-        Position position = player.dma.next.value[1];
+    while (!v->finished && done && !schedule_is_over(player.schedule, wait)) {
+        ScheduleWait its = player_wait_of(player.manifest->n_vcpus, &player.dma.next);
 
-        if (player.dma.next.kind != LOG_EVENT_WAIT || stream >= player.manifest->n_vcpus ||
-            schedule_reached(player.schedule, stream) >= position) {
+        if (player.dma.next.kind != LOG_EVENT_WAIT || its.stream >= player.manifest->n_vcpus ||
+            schedule_is_over(player.schedule, &its)) {
             step_dma(cpu);
-        } else if (stream == cpu->cpu_index) {
+        } else if (its.stream == cpu->cpu_index) {
             player_diverged(cpu, recorder_position(cpu), "it waits for DMA step %" PRIu64
                             ", which waits for it", player.dma.steps);
         } else {
             qemu_mutex_unlock(&player.dma.lock);
-            done = player_wait_for_vcpu(cpu, stream, position);
+            done = player_wait_for_vcpu(cpu, &its);
             qemu_mutex_lock(&player.dma.lock);
         }
     }
@@ -66,15 +65,15 @@ static bool bring_dma_forward(CPUState *cpu, uint64_t steps)
     return done;
 }
 
-bool player_wait_for_dma(CPUState *cpu, uint64_t steps)
+bool player_wait_for_dma(CPUState *cpu, const ScheduleWait *wait)
 {
     bool done;
 
-    if (schedule_reached(player.schedule, player.manifest->n_vcpus) >= steps) {
+    if (schedule_is_over(player.schedule, wait)) {
         return true;
     }
-    player_show_wait(cpu->recorder, player.manifest->n_vcpus, steps);
-    done = bring_dma_forward(cpu, steps);
+    player_show_wait(cpu->recorder, wait);
+    done = bring_dma_forward(cpu, wait);
     recorder_waits(cpu->recorder, RECORDER_WAITS_FOR_NOTHING);
     return done;
 }

@@ -89,13 +89,15 @@ void player_next_ordered(CPUState *cpu, unsigned stream, LogEvent *event);
  * at the cut is applied: a log that was cut off may lack some events of its last position.
  */
 void player_stop_at_cut(RecorderVcpu *v);
-/* Make query-recorder show that @v waits until @stream has ended @steps steps. */
-void player_show_wait(RecorderVcpu *v, unsigned stream, uint64_t steps);
+/* Return what a WAIT of @stream is for. */
+ScheduleWait player_wait_of(unsigned stream, const LogEvent *event);
+/* Make query-recorder show what @v waits for. */
+void player_show_wait(RecorderVcpu *v, const ScheduleWait *wait);
 /*
- * Wait until vCPU @stream has ended @position steps.  Return false if @cpu must leave cpu_exec()
- * before it can wait any longer.  Called in @cpu's thread, in cpu_exec(), without locks.
+ * Wait for a vCPU, for @cpu itself or for DMA.  Return false if @cpu must leave cpu_exec() before it
+ * can wait any longer.  Called in @cpu's thread, in cpu_exec(), without locks.
  */
-bool player_wait_for_vcpu(CPUState *cpu, unsigned stream, Position position);
+bool player_wait_for_vcpu(CPUState *cpu, const ScheduleWait *wait);
 /* Compare @cpu's registers and device stores with @event, a DIGEST or END.  Report a divergence. */
 void player_check_digest(CPUState *cpu, const LogEvent *event);
 /*
@@ -104,8 +106,8 @@ void player_check_digest(CPUState *cpu, const LogEvent *event);
  */
 void player_new_schedule(RecorderVcpu *const v[], bool one_at_a_time);
 
-/* player-dma.c: wait until DMA has made @steps steps.  Otherwise as player_wait_for_vcpu(). */
-bool player_wait_for_dma(CPUState *cpu, uint64_t steps);
+/* player-dma.c: wait for DMA.  Otherwise as player_wait_for_vcpu(). */
+bool player_wait_for_dma(CPUState *cpu, const ScheduleWait *wait);
 /* Replay DMA up to its cut.  All vCPUs are stopped at their cuts or ends.  Main thread. */
 void player_finish_dma(void);
 

@@ -320,10 +320,17 @@ static Position limit(CPUState *cpu)
                schedule_wanted(player.schedule, cpu->cpu_index));
 }
 
-void player_show_wait(RecorderVcpu *v, unsigned stream, uint64_t steps)
+ScheduleWait player_wait_of(unsigned stream, const LogEvent *event)
 {
-    qatomic_set(&v->waited_stream, stream);
-    qatomic_set(&v->waited_steps, steps);
+    unsigned source = MIN(event->value[0], player.manifest->n_vcpus);
+
+    return (ScheduleWait) { stream, source, event->value[1] };
+}
+
+void player_show_wait(RecorderVcpu *v, const ScheduleWait *wait)
+{
+    qatomic_set(&v->waited_stream, wait->stream);
+    qatomic_set(&v->waited_steps, wait->count);
     recorder_waits(v, RECORDER_WAITS_FOR_STREAM);
 }
 
@@ -331,32 +338,32 @@ void player_show_wait(RecorderVcpu *v, unsigned stream, uint64_t steps)
  * The wait lies between cpu_exec_end() and cpu_exec_start(), so it does not hold up threads that
  * call start_exclusive().
  */
-bool player_wait_for_vcpu(CPUState *cpu, unsigned stream, Position position)
+bool player_wait_for_vcpu(CPUState *cpu, const ScheduleWait *wait)
 {
     bool done;
 
-    if (schedule_reached(player.schedule, stream) >= position) {
+    if (schedule_is_over(player.schedule, wait)) {
         return true;
     }
-    player_show_wait(cpu->recorder, stream, position);
+    player_show_wait(cpu->recorder, wait);
     cpu_exec_end(cpu);
-    done = schedule_wait(player.schedule, cpu->cpu_index, stream, position);
+    done = schedule_wait(player.schedule, cpu->cpu_index, wait);
     cpu_exec_start(cpu);
     recorder_waits(cpu->recorder, RECORDER_WAITS_FOR_NOTHING);
     return done;
 }
 
 /*
- * Wait until @stream, a vCPU or DMA, has ended @steps steps.  Return as player_wait_for_vcpu().
- * @cpu publishes its position first, since @stream may have to wait for @cpu.
+ * Wait as the WAIT @event says, for a vCPU or DMA.  Return as player_wait_for_vcpu().  @cpu
+ * publishes its position first, since that stream may have to wait for @cpu.
  */
-static bool wait_for(CPUState *cpu, uint64_t stream, uint64_t steps)
+static bool wait_for(CPUState *cpu, const LogEvent *event)
 {
+    ScheduleWait wait = player_wait_of(cpu->cpu_index, event);
+
     publish(cpu);
-    if (stream < player.manifest->n_vcpus) {
-        return player_wait_for_vcpu(cpu, stream, steps);
-    }
-    return player_wait_for_dma(cpu, steps);
+    return wait.stream < player.manifest->n_vcpus ? player_wait_for_vcpu(cpu, &wait)
+                                                  : player_wait_for_dma(cpu, &wait);
 }
 
 static void apply(CPUState *cpu, const LogEvent *event)
@@ -424,11 +431,13 @@ static void advance(CPUState *cpu)
 static void skip_waits_that_are_over(CPUState *cpu)
 {
     RecorderVcpu *v = cpu->recorder;
-    const LogEvent *next = &v->replay->next;
 
-    while (!v->finished && next->kind == LOG_EVENT_WAIT &&
-           next->value[0] <= player.manifest->n_vcpus &&
-           schedule_reached(player.schedule, next->value[0]) >= next->value[1]) {
+    while (!v->finished && v->replay->next.kind == LOG_EVENT_WAIT) {
+        ScheduleWait wait = player_wait_of(cpu->cpu_index, &v->replay->next);
+
+        if (!schedule_is_over(player.schedule, &wait)) {
+            return;
+        }
         recorder_count(v, RECORDER_COUNT_ARCS);
         advance(cpu);
     }
@@ -463,7 +472,7 @@ bool recorder_replay_boundary(CPUState *cpu, bool *applied)
     while (!v->finished && !leave && is_due(cpu)) {
         LogEvent event = v->replay->next;
 
-        if (event.kind == LOG_EVENT_WAIT && !wait_for(cpu, event.value[0], event.value[1])) {
+        if (event.kind == LOG_EVENT_WAIT && !wait_for(cpu, &event)) {
             leave = true;
             break;
         }

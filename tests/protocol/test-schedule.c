@@ -101,7 +101,9 @@ static gpointer run_stream(gpointer data)
             /* interrupted */
         }
         if (wait->stream != stream) {
-            while (!schedule_wait(schedule, stream, wait->stream, wait->position)) {
+            ScheduleWait arc = { stream, wait->stream, wait->position };
+
+            while (!schedule_wait(schedule, stream, &arc)) {
                 /* interrupted: the stream may have lost its turn */
                 while (!schedule_turn(schedule, stream)) {
                     /* interrupted again */
@@ -225,7 +227,7 @@ static void test_a_waiter_says_what_it_wants(void)
     schedule = schedule_new(STREAMS, &ops);
     g_assert_cmpuint(schedule_wanted(schedule, 0), ==, UINT64_MAX);
     schedule_publish(schedule, 0, 5);
-    g_assert_true(schedule_wait(schedule, 1, 0, 5));
+    g_assert_true(schedule_wait(schedule, 1, &(ScheduleWait) { 1, 0, 5 }));
     g_assert_cmpuint(schedule_reached(schedule, 0), ==, 5);
     schedule_free(schedule);
 }
