@@ -67,7 +67,8 @@ void qmp_recorder_replay(const char *directory, RecorderTrace *trace, bool has_t
                          RecorderThreads threads, bool has_from, uint32_t from,
                          bool has_until, uint64_t until, RecorderWatch *watch,
                          bool has_order, RecorderOrder order, bool has_paranoid,
-                         uint64_t paranoid, bool has_x_chaos, uint64_t x_chaos, Error **errp)
+                         uint64_t paranoid, bool has_x_chaos, uint64_t x_chaos,
+                         bool has_x_positions, bool x_positions, Error **errp)
 {
     PlayerTrace wanted;
     PlayerWatch watched;
@@ -81,6 +82,7 @@ void qmp_recorder_replay(const char *directory, RecorderTrace *trace, bool has_t
         .trace = trace ? &wanted : NULL,
         .watch = watch ? &watched : NULL,
         .order = has_order ? RecorderOrder_str(order) : NULL,
+        .by_positions = has_x_positions && x_positions,
         .paranoid = has_paranoid ? paranoid : 0,
     };
 

@@ -124,6 +124,9 @@ static char *waits_for(const RecorderVcpu *v, unsigned n_vcpus)
         return stream == n_vcpus ? g_strdup_printf("DMA to reach %" PRIu64, steps)
                                  : g_strdup_printf("vCPU %" PRIu64 " to reach %" PRIu64,
                                                    stream, steps);
+    case RECORDER_WAITS_FOR_WAKE_UP:
+        return stream == n_vcpus ? g_strdup("a wake-up by DMA")
+                                 : g_strdup_printf("a wake-up by vCPU %" PRIu64, stream);
     default:
         return NULL;
     }

@@ -2,6 +2,8 @@
 /*
  * See wake-ups.h.
  */
+#include <string.h>
+
 #include "protocol/wake-ups.h"
 
 typedef struct WakeUp {
@@ -45,11 +47,20 @@ void wake_ups_free(WakeUps *wakes)
     }
 }
 
+void wake_ups_set(WakeUps *wakes, const WakeUps *from)
+{
+    unsigned n = wakes->n_streams;
+
+    g_assert(from->n_streams == n);
+    memcpy(wakes->of, from->of, n * sizeof(Announced));
+    memcpy(wakes->count, from->count, n * n * sizeof(uint64_t));
+}
+
 WakeUps *wake_ups_copy(const WakeUps *wakes)
 {
-    WakeUps *copy = g_memdup2(wakes, size_of(wakes->n_streams));
+    WakeUps *copy = wake_ups_new(wakes->n_streams);
 
-    copy->of = g_memdup2(wakes->of, wakes->n_streams * sizeof(Announced));
+    wake_ups_set(copy, wakes);
     return copy;
 }
 

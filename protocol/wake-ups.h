@@ -31,6 +31,8 @@ void wake_ups_free(WakeUps *wakes);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(WakeUps, wake_ups_free)
 /* Return a copy, and the memory that it takes.  No thread uses @wakes meanwhile. */
 WakeUps *wake_ups_copy(const WakeUps *wakes);
+/* Let @wakes be as @from, of as many streams.  No thread uses them meanwhile. */
+void wake_ups_set(WakeUps *wakes, const WakeUps *from);
 size_t wake_ups_size(const WakeUps *wakes);
 
 /*

@@ -13,6 +13,18 @@
 #include "replay/access-watch.h"
 #include "replay/player-internal.h"
 
+static void publish(void)
+{
+    schedule_publish(player.schedule, player.manifest->n_vcpus, player.dma.steps);
+}
+
+/* Announce an EPISODE for which there was no room before.  Those before it are sent first. */
+static void end_episode(const LogEvent *event)
+{
+    publish();
+    wake_ups_announce(player.wakes, player.manifest->n_vcpus, event->position, event->value[1]);
+}
+
 /*
  * Replay the next event of the DMA log; a WAIT must be over.  Report a divergence as one of @cpu.
  * Called with player.dma.lock held.
@@ -22,16 +34,19 @@ static void step_dma(CPUState *cpu)
     LogEvent *event = &player.dma.next;
 
     if (event->kind == LOG_EVENT_STEP && event->position == player.dma.steps) {
-        schedule_publish(player.schedule, player.manifest->n_vcpus, ++player.dma.steps);
+        player.dma.steps++;
     } else if (event->kind == LOG_EVENT_DMA_WRITE && event->position == player.dma.steps &&
                access_watch_write_dma(event->position, event->value[0], event->bytes,
                                       event->n_bytes)) {
-        schedule_publish(player.schedule, player.manifest->n_vcpus, ++player.dma.steps);
+        player.dma.steps++;
+    } else if (event->kind == LOG_EVENT_EPISODE) {
+        end_episode(event);
     } else if (event->kind != LOG_EVENT_WAIT) {
         player_diverged(cpu, recorder_position(cpu), "DMA step %" PRIu64
                         " cannot be replayed", player.dma.steps);
     }
     player_next_ordered(cpu, player.manifest->n_vcpus, event);
+    publish();          /* by now, a wake-up at the end of this step is announced */
 }
 
 /*
@@ -97,11 +112,13 @@ static bool finish_step(LogEvent *event, GError **error)
     case LOG_EVENT_STEP:
         player.dma.steps++;
         break;
+    case LOG_EVENT_EPISODE:
+        end_episode(event);
+        break;
     default:
         break;
     }
-    return order_reader_next(player.order, player.manifest->n_vcpus, event, error) ==
-           LOG_READER_EVENT;
+    return player_read_order(player.manifest->n_vcpus, event, error) == LOG_READER_EVENT;
 }
 
 void player_finish_dma(void)
@@ -109,7 +126,7 @@ void player_finish_dma(void)
     LogEvent *event = &player.dma.next;
 
     while (!player.divergence && event->kind != LOG_EVENT_KINDS &&
-           event->position < player.dma.cut) {
+           player_is_before_cut(event, player.dma.cut)) {
         g_autoptr(GError) error = NULL;
 
         if (!finish_step(event, &error)) {
@@ -117,5 +134,5 @@ void player_finish_dma(void)
             player.divergence = error ? g_strdup(error->message) : NULL;
         }
     }
-    schedule_publish(player.schedule, player.manifest->n_vcpus, player.dma.steps);
+    publish();
 }

@@ -11,6 +11,7 @@
 #include "hw/recorder/replay-port.h"
 #include "hw/recorder/vcpu.h"
 #include "protocol/schedule.h"
+#include "protocol/wake-ups.h"
 #include "recording/log-reader.h"
 #include "recording/manifest.h"
 #include "recording/order-reader.h"
@@ -29,6 +30,7 @@ typedef struct Player {
     Manifest *manifest;
     Schedule *schedule;
     OrderReader *order;         /* a vCPU's thread reads its own stream, DMA's is under dma.lock */
+    WakeUps *wakes;             /* by which streams are ordered; NULL: by positions */
     Point *goal;                /* where replay will end; NULL: not known */
     double furthest;            /* the largest progress that player_query() has returned */
     unsigned n_running;         /* atomic: vCPUs that have not finished */
@@ -82,12 +84,20 @@ void player_diverged(CPUState *cpu, Position position, const char *format, ...)
  * the position UINT64_MAX; a log that cannot be read is a divergence, too.
  */
 void player_next_event(CPUState *cpu, LogReader *reader, LogEvent *event);
-/* The same for the next event of the order of @stream.  Whoever reads the stream. */
+/*
+ * Read the next event of the order of @stream, as log_reader_next() does.  Wake-ups on the way are
+ * announced; an EPISODE is returned if too many are.  Whoever reads the stream.
+ */
+LogReaderResult player_read_order(unsigned stream, LogEvent *event, GError **error);
+/* The same, with the end and errors as player_next_event(). */
 void player_next_ordered(CPUState *cpu, unsigned stream, LogEvent *event);
 /*
- * Set where @v stops next: at its next event, or at its cut if the cut is not after that.  No event
- * at the cut is applied: a log that was cut off may lack some events of its last position.
+ * Return true if @event is applied before a stream stops at @cut.  Events at the cut are not: a log
+ * that was cut off may lack some events of its last position.  But an EPISODE that ends there has
+ * ended.
  */
+bool player_is_before_cut(const LogEvent *event, Position cut);
+/* Set where @v stops next: at its next event, or at its cut if that is not before the cut. */
 void player_stop_at_cut(RecorderVcpu *v);
 /* Return what a WAIT of @stream is for. */
 ScheduleWait player_wait_of(unsigned stream, const LogEvent *event);

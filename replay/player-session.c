@@ -66,12 +66,22 @@ static void detach_vcpu(CPUState *cpu, run_on_cpu_data data)
     player_close_vcpu(recorder_vcpu_detach(cpu));
 }
 
-/* Open the order of all streams at checkpoint @place; NULL: at the start. */
-static OrderReader *open_order(const char *directory, const CheckpointPosition *place,
-                               GError **error)
+/*
+ * Open the order of all streams at checkpoint @place; NULL: at the start.  Karma's is followed by
+ * wake-ups.
+ */
+static bool open_order(const char *directory, const CheckpointPosition *place, bool by_positions,
+                       GError **error)
 {
-    return order_reader_open(directory, player.manifest->n_vcpus, player.manifest->follow,
-                             place ? place->logs : NULL, error);
+    unsigned n = player.manifest->n_vcpus;
+    RaceOrder order = player.manifest->follow;
+
+    player.order = order_reader_open(directory, n, order, place ? place->logs : NULL, error);
+    if (player.order && order == RACE_KARMA && !by_positions) {
+        player.wakes = wake_ups_new(n + 1);
+        order_reader_use_wake_ups(player.order);
+    }
+    return player.order != NULL;
 }
 
 /* Open the data log of a vCPU at checkpoint @place; NULL: at the start. */
@@ -100,7 +110,7 @@ static RecorderVcpu *open_vcpu(const char *directory, unsigned vcpu,
         r->expected = place->logged[vcpu];
     }
     r->read = r->next_input = (LogEvent) { .kind = LOG_EVENT_KINDS, .position = UINT64_MAX };
-    if (!r->data || order_reader_next(player.order, vcpu, &r->read, &error) == LOG_READER_BAD ||
+    if (!r->data || player_read_order(vcpu, &r->read, &error) == LOG_READER_BAD ||
         log_reader_next(r->data, &r->next_input, &error) == LOG_READER_BAD) {
         error_setg(errp, "%s", error->message);
         player_close_vcpu(v);
@@ -123,6 +133,7 @@ static void forget_recording(void)
     digest_trace_drop();
     watch_log_end();
     g_clear_pointer(&player.order, order_reader_free);
+    g_clear_pointer(&player.wakes, wake_ups_free);
     g_clear_pointer(&player.dma.kept, g_free);
     g_clear_pointer(&player.divergence, g_free);
     g_clear_pointer(&player.goal, point_free);
@@ -210,9 +221,8 @@ static bool open_recording(const char *directory, const PlayerOptions *options, 
     }
     player.stops_early = options->has_until || options->arrived;
     player.dma.next = (LogEvent) { .kind = LOG_EVENT_KINDS, .position = UINT64_MAX };
-    player.order = error ? NULL : open_order(directory, place, &error);
-    if (!player.order ||
-        order_reader_next(player.order, n, &player.dma.next, &error) == LOG_READER_BAD) {
+    if (error || !open_order(directory, place, options->by_positions, &error) ||
+        player_read_order(n, &player.dma.next, &error) == LOG_READER_BAD) {
         error_setg(errp, "%s", error->message);
         return false;
     }

@@ -29,6 +29,7 @@ typedef struct VcpuState {
 
 struct PlayerState {
     OrderReader *order;
+    WakeUps *wakes;             /* or NULL */
     LogEvent dma_next;
     uint8_t *dma_kept;
     uint64_t dma_steps;
@@ -90,6 +91,7 @@ PlayerState *player_save(void)
     state->dma_steps = player.dma.steps;
     state->dma_kept = keep_bytes(&state->dma_next);
     state->order = order_reader_copy(player.order);
+    state->wakes = player.wakes ? wake_ups_copy(player.wakes) : NULL;
     CPU_FOREACH(cpu) {
         save_vcpu(&state->vcpu[cpu->cpu_index], cpu);
     }
@@ -119,6 +121,9 @@ void player_load(const PlayerState *state)
     access_watch_forget();
     order_reader_free(player.order);
     player.order = order_reader_copy(state->order);
+    if (player.wakes) {
+        wake_ups_set(player.wakes, state->wakes);
+    }
     g_free(player.dma.kept);
     player.dma.next = state->dma_next;
     player.dma.kept = keep_bytes(&player.dma.next);
@@ -129,7 +134,8 @@ void player_load(const PlayerState *state)
 
 size_t player_state_size(const PlayerState *state)
 {
-    size_t size = sizeof(*state) + order_reader_size(state->order) + state->dma_next.n_bytes;
+    size_t size = sizeof(*state) + order_reader_size(state->order) + state->dma_next.n_bytes +
+                  (state->wakes ? wake_ups_size(state->wakes) : 0);
 
     for (unsigned i = 0; i < state->n_vcpus; i++) {
         size += sizeof(VcpuState) + log_reader_size(state->vcpu[i].data) +
@@ -146,6 +152,7 @@ void player_state_free(PlayerState *state)
             g_free(state->vcpu[i].kept);
         }
         order_reader_free(state->order);
+        wake_ups_free(state->wakes);
         g_free(state->dma_kept);
         g_free(state);
     }

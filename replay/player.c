@@ -44,13 +44,19 @@ Player player;
 
 /* --- what other streams see ------------------------------------------------- */
 
+/* Return true for the events that only order streams: a WAIT may follow on an EPISODE. */
+static bool orders_streams(LogEventKind kind)
+{
+    return kind == LOG_EVENT_WAIT || kind == LOG_EVENT_EPISODE;
+}
+
 /*
  * Return how many steps of a vCPU at @position other streams may know of.  A step behind a WAIT
  * that was passed stands for what the WAIT is for: whoever waits for that step waits for no other.
  */
 static Position visible(const ReplayingVcpu *r, Position position)
 {
-    return r->read.kind == LOG_EVENT_WAIT ? MIN(position, r->read.position) : position;
+    return orders_streams(r->read.kind) ? MIN(position, r->read.position) : position;
 }
 
 /* Let other streams know how far @cpu is. */
@@ -139,12 +145,28 @@ void player_next_event(CPUState *cpu, LogReader *reader, LogEvent *event)
     end_read(cpu, result, event, error);
 }
 
+LogReaderResult player_read_order(unsigned stream, LogEvent *event, GError **error)
+{
+    LogReaderResult result;
+
+    do {
+        result = order_reader_next(player.order, stream, event, error);
+    } while (result == LOG_READER_EVENT && event->kind == LOG_EVENT_EPISODE &&
+             wake_ups_announce(player.wakes, stream, event->position, event->value[1]));
+    return result;
+}
+
 void player_next_ordered(CPUState *cpu, unsigned stream, LogEvent *event)
 {
     g_autoptr(GError) error = NULL;
-    LogReaderResult result = order_reader_next(player.order, stream, event, &error);
+    LogReaderResult result = player_read_order(stream, event, &error);
 
     end_read(cpu, result, event, error);
+}
+
+bool player_is_before_cut(const LogEvent *event, Position cut)
+{
+    return event->position < cut || (event->kind == LOG_EVENT_EPISODE && event->position == cut);
 }
 
 void player_stop_at_cut(RecorderVcpu *v)
@@ -152,7 +174,7 @@ void player_stop_at_cut(RecorderVcpu *v)
     ReplayingVcpu *r = v->replay;
 
     r->next = r->read;
-    if (r->next.position >= r->cut) {
+    if (!player_is_before_cut(&r->read, r->cut)) {
         r->next = (LogEvent) { .kind = LOG_EVENT_KINDS, .position = r->cut };
     }
     qatomic_set(&v->next_kind, r->next.kind);
@@ -160,10 +182,10 @@ void player_stop_at_cut(RecorderVcpu *v)
 }
 
 /*
- * Return true if @v may be at @position, though that is past its cut, or past a WAIT.  Both may lie
- * between an instruction and the exception that the instruction raised, where a vCPU cannot stop: a
- * moment, the end of an episode that is the last of a log, and the begin of an episode if the vCPU
- * was SAFE there.  Then the vCPU stops after the delivery, and waits there.  The steps that it
+ * Return true if @v may be at @position, though that is past its cut, or past an EPISODE or WAIT.
+ * These may lie between an instruction and the exception that the instruction raised, where a vCPU
+ * cannot stop: a moment, the end of the last episode of a log, and where an episode ends and the
+ * next one begins if the vCPU was SAFE there.  Then the vCPU stops after the delivery, and waits there.  The steps that it
  * passes touch no memory, so no step of another stream conflicts with them.  What other streams see
  * of @v does not pass: see visible().
  *
@@ -173,7 +195,7 @@ static bool may_pass(const RecorderVcpu *v, Position position)
 {
     LogEventKind kind = v->replay->next.kind;
 
-    return (kind == LOG_EVENT_KINDS || kind == LOG_EVENT_WAIT) &&
+    return (kind == LOG_EVENT_KINDS || orders_streams(kind)) &&
            position <= v->replay->next.position + EXCEPTION_STEPS;
 }
 
@@ -301,6 +323,9 @@ void player_new_schedule(RecorderVcpu *const v[], bool one_at_a_time)
 
     g_clear_pointer(&player.schedule, schedule_free);
     player.schedule = schedule_new(n + 1, &ops);
+    if (player.wakes) {
+        schedule_follow_wake_ups(player.schedule, player.wakes);
+    }
     if (one_at_a_time) {
         schedule_take_turns(player.schedule, n);
     } else {
@@ -331,7 +356,7 @@ void player_show_wait(RecorderVcpu *v, const ScheduleWait *wait)
 {
     qatomic_set(&v->waited_stream, wait->stream);
     qatomic_set(&v->waited_steps, wait->count);
-    recorder_waits(v, RECORDER_WAITS_FOR_STREAM);
+    recorder_waits(v, player.wakes ? RECORDER_WAITS_FOR_WAKE_UP : RECORDER_WAITS_FOR_STREAM);
 }
 
 /*
@@ -366,6 +391,13 @@ static bool wait_for(CPUState *cpu, const LogEvent *event)
                                                   : player_wait_for_dma(cpu, &wait);
 }
 
+/* Announce an EPISODE for which there was no room before.  Those before it are sent first. */
+static void end_episode(CPUState *cpu, const LogEvent *event)
+{
+    publish(cpu);
+    wake_ups_announce(player.wakes, cpu->cpu_index, event->position, event->value[1]);
+}
+
 static void apply(CPUState *cpu, const LogEvent *event)
 {
     switch (event->kind) {
@@ -395,6 +427,8 @@ static void apply(CPUState *cpu, const LogEvent *event)
         break;
     case LOG_EVENT_MARK:
         break;
+    case LOG_EVENT_EPISODE:
+        break;          /* end_episode() has announced it */
     case LOG_EVENT_REGISTERS:
         break;          /* expect_registers() has used its bytes */
     case LOG_EVENT_ACCESS_FLAG:
@@ -482,6 +516,8 @@ bool recorder_replay_boundary(CPUState *cpu, bool *applied)
         }
         if (event.kind == LOG_EVENT_REGISTERS) {
             expect_registers(cpu, &event);      /* advance() invalidates its bytes */
+        } else if (event.kind == LOG_EVENT_EPISODE) {
+            end_episode(cpu, &event);           /* advance() announces those behind it */
         }
         /* Before apply(): if the event is a step, begin_step() and limit() use the next event. */
         advance(cpu);

@@ -40,6 +40,7 @@ typedef struct Replay {
     gboolean is_paranoid;
     const char *paranoid_given; /* N of --paranoid=N, or NULL */
     uint64_t paranoid;          /* compare copies with memory every so many steps; 0: never */
+    gboolean positions;         /* follow Karma's order by positions, for tests */
     int64_t chaos;              /* a seed, for tests (docs/develop.md); 0: none */
     char **more;                /* arguments for QEMU, after "--"; NULL: none */
     Manifest *manifest;
@@ -154,6 +155,7 @@ static bool parse_arguments(Replay *replay, int argc, char **argv, int *status)
         { "trace-from", 0, 0, G_OPTION_ARG_STRING, &replay->trace_from, NULL, NULL },
         { "trace-to", 0, 0, G_OPTION_ARG_STRING, &replay->trace_to, NULL, NULL },
         { "chaos", 0, 0, G_OPTION_ARG_INT64, &replay->chaos, NULL, NULL },
+        { "positions", 0, 0, G_OPTION_ARG_NONE, &replay->positions, NULL, NULL },
         { "trace-interval", 0, 0, G_OPTION_ARG_INT64, &replay->trace_interval, NULL, NULL },
         { "paranoid", 0, 0, G_OPTION_ARG_NONE, &replay->is_paranoid, NULL, NULL },
         G_OPTION_ENTRY_NULL
@@ -373,6 +375,9 @@ static char *task_arguments(const Replay *replay, GError **error)
     }
     if (replay->chaos) {
         json_u64(&arguments, "x-chaos", replay->chaos);
+    }
+    if (replay->positions) {
+        json_bool(&arguments, "x-positions", true);
     }
     if (replay->order) {
         json_string(&arguments, "order", replay->order);

@@ -37,6 +37,7 @@ typedef enum RecorderWait {
     RECORDER_WAITS_FOR_LOCK,        /* for the BQL */
     RECORDER_WAITS_FOR_LINE,        /* until another processor gives up a line of memory */
     RECORDER_WAITS_FOR_STREAM,      /* replaying: until a stream has completed some steps */
+    RECORDER_WAITS_FOR_WAKE_UP,     /* replaying: until a stream has ended an episode */
 } RecorderWait;
 
 /* State of a vCPU while it is recorded. */

@@ -306,6 +306,9 @@ static void test_announced_ahead(void)
     g_assert_cmpuint(wake_ups_count(copy, 1, 0), ==, WAKE_UPS_AHEAD / 2);
     g_assert_cmpuint(wake_ups_count(w, 1, 0), ==, 2);
     g_assert_cmpuint(wake_ups_next(w, 0, 4), ==, 40);
+    wake_ups_set(w, copy);
+    g_assert_cmpuint(wake_ups_count(w, 1, 0), ==, WAKE_UPS_AHEAD / 2);
+    g_assert_cmpuint(wake_ups_next(w, 0, 4), ==, UINT64_MAX);
 }
 
 static gpointer wait_for_dma(gpointer data)
