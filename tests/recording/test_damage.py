@@ -7,6 +7,7 @@ The soak does the same a thousand times (tests/soak/damage_cases.py).
 import os
 import random
 import re
+import shutil
 import signal
 
 from tests.lib.damage import (Damage, check_noticed, check_refused, check_repair, files_of,
@@ -71,6 +72,55 @@ def what_is_left_of_a_log_replays(name):
     undo = spoil(directory, damage)
     check(check_repair(directory, damage, work.place("repaired"), replay=True), "not repaired")
     undo()
+
+
+@work.shared
+def ordered():
+    """The same run with all orders, in logs of several blocks."""
+    directory = work.place("ordered")
+    run(REPRISE, "convert", raced(), directory, "--order", "fdr,karma:2048,rerun:2048")
+    return directory
+
+
+def cut_of(directory):
+    return re.search(r"replays up to ([0-9:,]+):", run(REPRISE, "verify", directory).stdout).group(1)
+
+
+@test
+def no_damage_to_episodes_goes_unnoticed():
+    directory = ordered()
+    source = random.Random(SEED)
+    logs = [name for name in files_of(directory) if name.endswith((".karma", ".rerun"))]
+    check(len(logs) == 6, logs)
+    for i in range(ROUNDS // 2):
+        name = logs[i % len(logs)]
+        size = os.path.getsize(os.path.join(directory, name))
+        damage = Damage(name, source.randrange(size), source.choice((None, i % 8)))
+        undo = spoil(directory, damage)
+        check_noticed(directory, damage)
+        if i % REPLAYED == 0:
+            check_repair(directory, damage, work.place("repaired"))
+        undo()
+    run(REPRISE, "verify", directory)
+
+
+@test_each(["vcpu-0.karma", "vcpu-1.rerun", "vcpu-1.order"])
+def a_repair_holds_for_every_order(name):
+    directory = shutil.copytree(ordered(), work.place("spoiled"))
+    path = os.path.join(directory, name)
+    spoil(directory, Damage(name, os.path.getsize(path) * 2 // 3, 3))
+    said = run(REPRISE, "repair", directory).stdout
+    cut = cut_of(directory)
+    check(f"replays up to {cut};" in said and "0:0" not in cut, said)
+    for order in ("fdr", "karma", "rerun"):
+        to = work.place(f"by-{order}")
+        run(REPRISE, "convert", directory, to, "--from", order, "--order", "fdr")
+        check(cut_of(to) == cut, f"{order}: {cut_of(to)}, not {cut}")
+        run(REPRISE, "convert", directory, to + "-too", "--from", order, "--order", "karma,rerun:0")
+        check(cut_of(to + "-too") == cut, f"{order}: {cut_of(to + '-too')}, not {cut}")
+        shutil.rmtree(to + "-too")
+    _, line = work.replay(directory)
+    check(f"replayed up to the cut at position {cut} " in line, line)
 
 
 @test
