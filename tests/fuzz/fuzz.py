@@ -12,16 +12,22 @@ import subprocess
 from tests.lib.checkout import BUILD, TOP
 from tests.lib.tool import BIN
 
-TARGETS = ["manifest", "place", "log", "ram", "sums", "pack", "json"]
+TARGETS = ["manifest", "place", "log", "episodes", "ram", "sums", "pack", "json"]
 PLACE = os.path.join(BUILD, "fuzz")
 HERE = os.path.dirname(os.path.abspath(__file__))
-LOGS = ["vcpu-0.order", "vcpu-0.data", "vcpu-1.order", "vcpu-1.data", "dma.order"]
+LOGS = ["vcpu-0.order", "vcpu-0.data", "vcpu-1.order", "vcpu-1.data", "dma.order",
+        "vcpu-0.karma", "vcpu-0.rerun", "vcpu-1.karma", "vcpu-1.rerun", "dma.karma", "dma.rerun"]
 SANITIZE = ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined", "-g", "-O1"]
 # glib keeps what is no leak until the end; a hang is a second for a few kilobytes.
 OPTIONS = ["-timeout=10", "-rss_limit_mb=4000", "-max_len=65536", "-print_final_stats=1"]
 FILE_HEADER, BLOCK_HEADER = 32, 52
 EVENT = (rb'{"event": "RECORDER_STOPPED", "data": {"reason": "\u00fc \ud83d\ude00", '
          rb'"complete": true, "free-bytes": 18446744073709551615, "list": [-0.5e+1, null, {}]}}')
+
+
+# The first byte is the order.  Then, for each stream: how many bytes its events have, and these.
+KARMA_EVENTS = bytes([0, 6, 65, 10, 64 + 8, 10, 18, 0, 6, 64 + 8 + 1, 30, 18, 0, 64, 5, 2, 18, 0])
+RERUN_EVENTS = bytes([1, 6, 32, 10, 34, 10, 20, 0, 4, 33, 30, 20, 0, 2, 20, 0])
 
 
 def clang():
@@ -113,15 +119,22 @@ def read(*parts):
 
 
 def make_seeds():
-    """Of a recording of a guest with two vCPUs, and a later checkpoint."""
-    recording, packed = os.path.join(PLACE, "recording"), os.path.join(PLACE, "packed")
+    """Of a recording of a guest with two vCPUs, and a later checkpoint, with all orders."""
+    recorded, recording = os.path.join(PLACE, "recorded"), os.path.join(PLACE, "recording")
+    packed = os.path.join(PLACE, "packed")
+    shutil.rmtree(recorded, ignore_errors=True)
     shutil.rmtree(recording, ignore_errors=True)
     for target in TARGETS:
         os.makedirs(os.path.join(PLACE, "seeds", target), exist_ok=True)
-    subprocess.run([f"{BIN}/reprise", "record", "-o", recording, "--smp", "2",
+    subprocess.run([f"{BIN}/reprise", "record", "-o", recorded, "--smp", "2",
                     "--checkpoint-interval", "0.5", "--run", "racey -n 2000"], check=True,
                    stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    subprocess.run([f"{BIN}/reprise", "convert", recorded, recording, "--order",
+                    "fdr,karma:4096,rerun:4096"], check=True, stdout=subprocess.DEVNULL)
+    shutil.rmtree(recorded)
     seeds = {
+        ("episodes", "karma"): KARMA_EVENTS,
+        ("episodes", "rerun"): RERUN_EVENTS,
         ("manifest", "manifest"): without_sum(read(recording, "manifest")),
         ("place", "place"): without_sum(read(recording, "checkpoint-1", "place")),
         ("sums", "sums"): without_sum(read(recording, "checkpoint-1", "sums")),

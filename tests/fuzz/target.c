@@ -21,6 +21,7 @@
 #include "recording/checkpoint-position.h"
 #include "recording/ram-image.h"
 #include "recording/registers.h"
+#include "recording/total-order.h"
 #include "recording/verify.h"
 #include "tool/json-reader.h"
 #include "tool/json.h"
@@ -94,6 +95,93 @@ static void __attribute__((unused)) fuzz_log(const uint8_t *data, size_t size)
         }
     }
     check_refusal(result != LOG_READER_BAD, error);
+}
+
+/* --- whole orders -------------------------------------------------------------------- */
+
+/* Write a log of one block with as many of the events in @data as are good. */
+static void put_log(unsigned stream, LogSubstream substream, OrderSet orders, const uint8_t *data,
+                    size_t size)
+{
+    g_autofree char *name = log_file_name(VCPUS, stream, substream);
+    g_autofree char *path = NULL;
+    g_autofree uint8_t *file = g_malloc0(LOG_FILE_HEADER_BYTES + LOG_BLOCK_HEADER_BYTES + size);
+    EventCoder coder = { .stream = stream };
+    LogBlockHeader block = { .stream = stream, .substream = substream, .flags = LOG_BLOCK_LAST };
+    LogCursor cursor;
+    LogEvent event;
+
+    event_coder_start_block(&coder);
+    log_cursor_init(&cursor, data, size);
+    while (!log_cursor_at_end(&cursor)) {
+        g_autofree char *wrong = event_get(&coder, &cursor, substream, VCPUS, &event);
+
+        if (wrong) {
+            break;
+        }
+        block.n_events++;
+        block.raw_size = block.stored_size = log_cursor_offset(&cursor);
+        block.end = event.position;
+    }
+    log_file_header_put(&(LogFileHeader) {
+        .version = LOG_VERSION, .incompatible = log_file_features(orders), .stream = stream,
+        .substream = substream, .n_vcpus = VCPUS,
+    }, file);
+    log_block_header_put(&block, file + LOG_FILE_HEADER_BYTES);
+    memcpy(file + LOG_FILE_HEADER_BYTES + LOG_BLOCK_HEADER_BYTES, data, block.raw_size);
+    path = put(name, file, LOG_FILE_HEADER_BYTES + LOG_BLOCK_HEADER_BYTES + block.raw_size);
+}
+
+/* Return a manifest of the logs, whatever they are.  It is not complete: there are no ENDs. */
+static Manifest *describe(OrderSet orders)
+{
+    Manifest *manifest = manifest_new(VCPUS);
+
+    manifest->ram_size = RAM_SIZE;
+    manifest_set_orders(manifest, &(Orders) { .set = orders });
+    manifest_add_checkpoint(manifest, "checkpoint-0");
+    return manifest;
+}
+
+/* Follow the order from its start to its end, if it has one. */
+static void follow(const Manifest *manifest)
+{
+    GError *error = NULL;
+    g_autoptr(TotalOrder) order = total_order_open(directory, manifest, 0, &error);
+    Run run;
+
+    for (unsigned i = 0; order && !error && i < 1000; i++) {
+        if (!total_order_next(order, UINT64_MAX, &run, &error)) {
+            break;
+        }
+    }
+    check_refusal(order && !error, error);
+}
+
+/* The first byte is the order.  Each stream has a byte for the size of its events, then these. */
+static void __attribute__((unused)) fuzz_episodes(const uint8_t *data, size_t size)
+{
+    RaceOrder order = size && *data % 2 ? RACE_RERUN : RACE_KARMA;
+    g_autoptr(Manifest) manifest = describe(ORDER_SET(order));
+    GError *error = NULL;
+    bool ok;
+    size_t at = 1;
+
+    for (unsigned i = 0; i <= VCPUS; i++) {
+        size_t n = at < size ? MIN(data[at], size - at - 1) : 0;
+
+        put_log(i, LOG_ORDER, ORDER_SET(order), data, 0);
+        if (i < VCPUS) {
+            put_log(i, LOG_DATA, ORDER_SET(order), data, 0);
+        }
+        put_log(i, log_of_order(order), ORDER_SET(order), data + MIN(at + 1, size), n);
+        at += n + 1;
+    }
+    ok = verify_for_replay(directory, manifest, &error);
+    check_refusal(ok, error);
+    if (ok) {
+        follow(manifest);
+    }
 }
 
 static uint8_t *find_ram(void *ram, G_GNUC_UNUSED const char *name, uint64_t size, bool *zeroed)

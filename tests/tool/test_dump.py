@@ -15,9 +15,12 @@ from tests.lib.tap import check, main, test
 from tests.lib.tool import REPRISE
 
 LOG_VERSION = 4
-ORDER, DATA = 0, 1
+ORDER, DATA, KARMA, RERUN = 0, 1, 2, 3
 INTERRUPT, WAKE, DMA_WRITE, LOAD = 1, 2, 7, 9
+EPISODE_AGAIN, CUT, STAMPED_CUT = 17, 18, 20
 WAIT, WAIT_HERE = 32, 64        # on stream 0
+STAMPED = 32                    # with the least time
+EPISODE = 64                    # without sets
 
 
 def crc32c(data):
@@ -32,9 +35,9 @@ def unsigned(value):
     return coded + bytes([value])
 
 
-def log(stream, kind, n_vcpus, blocks, last=True):
+def log(stream, kind, n_vcpus, blocks, last=True, features=0):
     """A file; a block is (start, end, [event as bytes, ...])."""
-    data = b"RepriseL" + struct.pack("<IIIHBBI", LOG_VERSION, 0, 0, stream, kind, 0, n_vcpus)
+    data = b"RepriseL" + struct.pack("<IIIHBBI", LOG_VERSION, 0, features, stream, kind, 0, n_vcpus)
     data += crc32c(data)
     for i, (start, end, events) in enumerate(blocks):
         payload = b"".join(events)
@@ -133,6 +136,43 @@ def json_has_an_object_per_line():
     contents["vcpu-0.order"] = contents["vcpu-0.order"][:-1]
     last = json.loads(dump(contents, "--json", "--vcpu", "0").stdout.splitlines()[-1])
     check(last == {"vcpu": 0, "log": "order", "cut_off_after": 300}, last)
+
+
+def episodes():
+    """A recording of one vCPU by Karma and Rerun, and not by FDR."""
+    def of(stream, kind, end, *events):
+        return log(stream, kind, 1, [(0, end, list(events))], features=1 | 2 | 4)
+    return {
+        "vcpu-0.order": of(0, ORDER, 10, event(WAKE, 10)),
+        "vcpu-0.data": of(0, DATA, 0),
+        # The list of streams of vCPU 0: 1 2 3 4 5 6.
+        "vcpu-0.karma": of(0, KARMA, 300, event(EPISODE + 1, 10), event(EPISODE + 8 * 1 + 1, 20),
+                           event(EPISODE_AGAIN, 270, 2, 0, 1) + b"\1", event(CUT, 0)),
+        "vcpu-0.rerun": of(0, RERUN, 30, event(STAMPED + 4, 10), event(STAMPED + 31, 20, 0),
+                           event(STAMPED_CUT, 0)),
+        "dma.order": of(1, ORDER, 0),
+        "dma.karma": of(1, KARMA, 0, event(CUT, 0)),
+        "dma.rerun": of(1, RERUN, 0, event(STAMPED_CUT, 0)),
+    }
+
+
+@test
+def episodes_come_before_what_follows_them():
+    same(dump(episodes()).stdout, """\
+vcpu 0 karma  @10  episode pred={} succ={1} bytes=0
+vcpu 0 rerun  @10  stamped time=4
+vcpu 0 order  @10  wake
+vcpu 0 karma  @30  episode pred={1} succ={1} bytes=0
+vcpu 0 rerun  @30  stamped time=36
+vcpu 0 rerun  @30  stamped-cut
+vcpu 0 karma  @300  episode pred={1} succ={} bytes=1
+vcpu 0 karma  @300  cut
+dma karma  @0  cut
+dma rerun  @0  stamped-cut
+""")
+    said = [json.loads(line) for line in dump(episodes(), "--json").stdout.splitlines()]
+    check(said[6] == {"vcpu": 0, "log": "karma", "position": 300, "event": "episode",
+                      "fields": {"pred": [1], "succ": [], "bytes": "01"}}, said[6])
 
 
 @test
