@@ -9,6 +9,8 @@
 
 #include "recording/checkpoint-position.h"
 #include "recording/convert.h"
+#include "recording/critical-path.h"
+#include "recording/episode-path.h"
 #include "recording/verify.h"
 #include "tests/protocol/model/random.h"
 #include "tests/recording/log-test.h"
@@ -132,6 +134,58 @@ static void check_lengths(const Recording *r, const Orders *orders)
     }
 }
 
+/* Add the episodes of a stream up to its next cut to its order's path. */
+static void add_to_path(const Recording *r, unsigned stream, LogReader *reader, Position *at,
+                        KarmaPath *karma, RerunPath *rerun)
+{
+    LogEvent event;
+
+    while (log_reader_next(reader, &event, NULL) == LOG_READER_EVENT &&
+           !log_event_is_cut(event.kind)) {
+        if (r->order == RACE_KARMA) {
+            KarmaClosed e = { .begin = *at, .end = event.position, .pred = event.value[0],
+                              .succ = event.value[1] };
+
+            for (size_t k = 0; k < event.n_bytes; k++) {
+                e.again[event.bytes[k]]++;
+            }
+            karma_path_add(karma, stream, &e);
+        } else {
+            rerun_path_add(rerun, &(RerunClosed) { *at, event.position, event.value[0] });
+        }
+        *at = event.position;
+    }
+}
+
+/* The critical path that is found by waits is that of the episodes. */
+static void check_critical_path(const Recording *r, const Manifest *manifest)
+{
+    g_autoptr(KarmaPath) karma = karma_path_new(r->n_vcpus + 1);
+    g_autoptr(RerunPath) rerun = rerun_path_new();
+    Position at[GUEST_STREAMS] = { 0 };
+    LogReader *reader[GUEST_STREAMS];
+    Manifest by = *manifest;
+    CriticalPath path;
+
+    by.follow = r->order;
+    g_assert_true(critical_path_find(r->directory, &by, &path, NULL));
+    for (unsigned i = 0; i <= r->n_vcpus; i++) {
+        reader[i] = log_reader_open(r->directory, r->n_vcpus, i, log_of_order(r->order), NULL);
+    }
+    for (unsigned cuts = 0; cuts <= r->n_cuts; cuts++) {
+        for (unsigned i = 0; i <= r->n_vcpus; i++) {
+            add_to_path(r, i, reader[i], &at[i], karma, rerun);
+        }
+        g_assert_true(karma_path_meet(karma));
+        rerun_path_meet(rerun);
+    }
+    for (unsigned i = 0; i <= r->n_vcpus; i++) {
+        log_reader_free(reader[i]);
+    }
+    g_assert_cmpuint(path.longest, ==, r->order == RACE_KARMA ? karma_path_longest(karma)
+                                                              : rerun_path_idealised(rerun));
+}
+
 /* The place of each checkpoint is one, and all else of it is as it was. */
 static void check_checkpoints(const Recording *r, const Manifest *manifest)
 {
@@ -178,6 +232,9 @@ static void check_orders(Recording *r, const Orders *orders)
             check_total_order(r);
             check_lengths(r, orders);
             check_checkpoints(r, manifest);
+            if (i != RACE_FDR) {
+                check_critical_path(r, manifest);
+            }
             events_clear(&events);
         }
     }
