@@ -320,8 +320,11 @@ Position sphere_episode_limit(const Processor *processor);
 
 /*
  * Each of these ends episodes at @position, a boundary at which replay can stop, for which
- * sphere_safe() could be called.  All but sphere_end_episodes() log what has ended, so the caller
- * must be allowed to log.
+ * sphere_safe() could be called.  The floor must not lie before @position when the processor next
+ * gets a line: sphere_boundary(), sphere_run() or sphere_await() comes first.
+ *
+ * All but sphere_end_episodes() log what has ended, so the caller must be allowed to log.  One
+ * thread at a time may log the episodes of a processor: LogStream.rest_lock sees to that.
  */
 /* End those that have their largest size.  The processor's own thread. */
 void sphere_limit_episodes(Processor *processor, Position position);
