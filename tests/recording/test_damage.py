@@ -83,7 +83,8 @@ def ordered():
 
 
 def cut_of(directory):
-    return re.search(r"replays up to ([0-9:,]+):", run(REPRISE, "verify", directory).stdout).group(1)
+    said = run(REPRISE, "verify", directory).stdout
+    return re.search(r"replays up to ([0-9:,]+):", said).group(1)
 
 
 @test
