@@ -4,12 +4,12 @@
     tests/bench/run                 all parts
     tests/bench/run smp2 smp4       these; build/bench.json keeps the others
 
-A part is a number of vCPUs: one, smp2, smp4; or "pause": for how long it pauses a
-running guest, whose memory is full of random data, that its recording starts
-(QEMU's own times of STOP and RESUME tell).  Each round runs every workload of
-it unpatched (if REPRISE_UNPATCHED names such a qemu-system-aarch64), plain (our
-emulator, not recording), recorded and replayed, one after the other, so that a
-host that slows down slows all of them.  measure.py says how time is taken.
+A part is a number of vCPUs: one, smp2, smp4; orders2, orders4: Karma's order beside
+FDR's; or "pause": for how long it pauses a running guest, whose memory is full of
+random data, that its recording starts (QEMU's own times of STOP and RESUME tell).
+Each round runs every workload of it unpatched (if REPRISE_UNPATCHED names such a
+qemu-system-aarch64), plain (our emulator, not recording), recorded and replayed, one
+after the other, so that a host that slows down slows all of them.  measure.py says how time is taken.
 
 With --against DIR, which has the programs of another build (reprise and
 qemu-system-aarch64), each run is made with them as well, just before or just after, and a
@@ -39,7 +39,8 @@ from tests.lib.checkout import BUILD, TOP
 from tests.lib.tool import BIN
 
 RESULT = os.path.join(BUILD, "bench.json")
-MODES = ("unpatched", "plain", "record", "replay", "single")
+MODES = ("unpatched", "plain", "record", "replay", "single", "record karma", "record both",
+         "replay fdr", "replay karma")
 RAM_BYTES = 512 << 20
 
 # Vcpus; what runs, so that each takes 1 to 3 s unrecorded on an idle host (the time of pipes
@@ -115,18 +116,33 @@ PARTS = {
     },
 }
 
+# Karma beside FDR: recorded one after the other; and one run that has both, replayed by each.
+ORDER_BARS = [("record karma", "record", 1.1), ("replay karma", "replay fdr", 1.25)]
+PARTS |= {
+    f"orders{n}": {
+        "smp": n,
+        "workloads": {name: PARTS[f"smp{n}"]["workloads"][name]
+                      for name in ("locks", "forkstorm", "racey", "pipes")},
+        "modes": ["record", "record karma", "record both", "replay fdr", "replay karma"],
+        "ratios": [(name, *bar) for name in ("boot", "locks", "forkstorm", "racey", "pipes")
+                   for bar in ORDER_BARS],
+    } for n in (2, 4)
+}
+
 PAUSE = "pause"                 # the other part
 PAUSE_BAR_S = 1.0
 LATER_BAR_S = 0.1             # with 20 MiB written
 ALL = (*PARTS, PAUSE)
 
-RACE_LOG_BAR = 8                # bytes per 1000 instructions, on boot + forkstorm
+RACE_LOG_BARS = {2: 1.0, 4: 1.2}        # bytes per 1000 instructions, on boot + forkstorm
 MEMORY_BAR = 0.10               # of the guest's RAM, per vCPU
 
 
 # --- measuring ----------------------------------------------------------------------
 
 def modes_of(part, workload, unpatched):
+    if "modes" in part:
+        return part["modes"]
     modes = ["plain", "record"]
     if unpatched and part["smp"] == 1:
         modes.insert(0, "unpatched")
@@ -272,8 +288,9 @@ def result_of(name, measured, load):
     return {
         "vcpus": part["smp"], "workloads": part["workloads"], "load_average": load,
         "seconds": times.seconds, "cpu_seconds": times.cpu, "ratios": ratios_of(part, times),
-        "race_log": {"bytes_per_1000": race_log, "bar": RACE_LOG_BAR,
-                     "met": race_log and race_log <= RACE_LOG_BAR} if several else None,
+        "race_log": {"bytes_per_1000": race_log, "bar": RACE_LOG_BARS[part["smp"]],
+                     "met": race_log and race_log <= RACE_LOG_BARS[part["smp"]]}
+        if several else None,
         "memory": {"bytes": memory, "share_per_vcpu": share, "bar": MEMORY_BAR,
                    "met": share and share <= MEMORY_BAR} if several else None,
         "against": measured.against(),

@@ -30,6 +30,12 @@ QUIT_S = 25                     # a little more than the tool gives its QEMU
 MARK = re.compile(rb"^reprise: (ready|begin|end)(?: status=(\d+))?[^\n]*\n", re.M)
 
 
+# The tool's options for modes that record, and the order of modes that replay by one.
+RECORDED_BY = {"record": [], "record karma": ["--order", "karma"],
+               "record both": ["--order", "fdr,karma"]}
+REPLAYED_BY = {"replay fdr": "fdr", "replay karma": "karma"}
+
+
 class Failure(Exception):
     """A run that measured nothing, and why."""
 
@@ -59,11 +65,13 @@ def command_of(build, mode, smp, run, unpatched):
     qmp = ["-qmp", f"unix:{PLACE}/qmp,server=on,wait=on"]   # no event is missed
     if mode == "replay":
         return [build.reprise, "replay", build.recording, "--", *qmp]
+    if mode in REPLAYED_BY:
+        return [build.reprise, "replay", build.recording, "--order", REPLAYED_BY[mode], "--", *qmp]
     if mode == "single":
         return [build.reprise, "replay", build.recording, "--threads", "single", "--", *qmp]
     qemu = guest_command(build, smp, run) + qmp
-    if mode == "record":
-        return [build.reprise, "record", "-o", build.recording, "--", *qemu]
+    if mode in RECORDED_BY:
+        return [build.reprise, "record", "-o", build.recording, *RECORDED_BY[mode], "--", *qemu]
     return [unpatched if mode == "unpatched" else qemu[0], *qemu[1:], "-S"]
 
 
@@ -179,7 +187,7 @@ def measure(build, mode, smp, run, unpatched=None):
 
     Raises Failure, with what the tool or QEMU said.
     """
-    if mode == "record":
+    if mode in RECORDED_BY:
         shutil.rmtree(build.recording, ignore_errors=True)
     command = command_of(build, mode, smp, run, unpatched)
     said = os.path.join(PLACE, "stderr")
