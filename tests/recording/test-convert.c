@@ -16,7 +16,7 @@
 #include "tests/recording/log-test.h"
 #include "tests/recording/order-test.h"
 
-enum { SEEDS = 60, SLOW_SEEDS = 3000 };
+enum { SEEDS = 60, SLOW_SEEDS = 1000 };
 
 static const ConvertHooks no_hooks;
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "recording/cut.h"
+#include "recording/verify.h"
 #include "tests/recording/log-test.h"
 
 /* --- by hand ---------------------------------------------------------------- */
@@ -180,6 +181,50 @@ static void test_logs(void)
     g_assert_nonnull(error);
 }
 
+/*
+ * A cut is closed under each order.  Here each order demands something only because the other one
+ * does: Karma of vCPU 1, then FDR of vCPU 0, then Karma of DMA.
+ */
+static void test_several_orders(void)
+{
+    g_autoptr(GError) error = NULL;
+    char *directory = test_directory();
+    g_autoptr(LogWriter) writer =
+        log_writer_new(directory, 2, ORDER_SET_FDR | ORDER_SET(RACE_KARMA), &error);
+    LogStream *zero = log_writer_stream(writer, 0), *one = log_writer_stream(writer, 1);
+    LogStream *dma = log_writer_stream(writer, 2);
+    const Position expected[] = { 5, 10, 0 }, limits[] = { 40, CUT_NONE, CUT_NONE };
+    g_autoptr(Point) limit = point_new(2), reached = NULL;
+    g_autofree Position *cut = NULL;
+
+    log_wait(zero, 5, 1, 15);
+    log_event(zero, LOG_EVENT_WAKE, 60);
+    log_event(one, LOG_EVENT_WAKE, 20);
+    log_event(dma, LOG_EVENT_STEP, 0);
+    log_episode(zero, 6, 0, 1 << 2, NULL, 0);
+    log_episode(zero, 50, 0, 1 << 1, NULL, 0);
+    log_episode(zero, 61, 0, 0, NULL, 0);
+    log_episode(one, 10, 0, 0, NULL, 0);
+    log_episode(one, 21, 1 << 0, 0, NULL, 0);
+    log_episode(dma, 1, 1 << 0, 0, NULL, 0);
+    g_assert_true(log_writer_finish(writer, &error));
+    g_clear_pointer(&writer, log_writer_free);
+
+    cut = cut_find(directory, 2, NULL, &error);
+    g_assert_no_error(error);
+    g_assert_cmpuint(cut[0] & cut[1] & cut[2], ==, CUT_NONE);
+    g_free(cut);
+    limit->at[0] = 40;
+    limit->at[1] = 1000;
+    cut = cut_find(directory, 2, limit, &error);
+    g_assert_no_error(error);
+    g_assert_cmpmem(cut, sizeof(expected), expected, sizeof(expected));
+    reached = verify_find_cut(directory, 2, limits, &error);
+    g_assert_no_error(error);
+    g_assert_cmpmem(reached->at, 2 * sizeof(Position), expected, 2 * sizeof(Position));
+    remove_directory(directory);
+}
+
 int main(int argc, char **argv)
 {
     g_test_init(&argc, &argv, NULL);
@@ -187,5 +232,6 @@ int main(int argc, char **argv)
     g_test_add_func("/cut/whole-logs", test_whole_logs);
     g_test_add_func("/cut/random-runs", test_random_runs);
     g_test_add_func("/cut/logs", test_logs);
+    g_test_add_func("/cut/several-orders", test_several_orders);
     return g_test_run();
 }
