@@ -48,6 +48,8 @@ typedef struct Convert {
     LogWriter *writer;
     EpisodeMaker *maker;
     GArray **waits;             /* of Wait, for each stream, in this interval */
+    Position *last;             /* of each stream's order log: where its last event lies */
+    bool goes_back;             /* an event lies before that */
     bool too_many;              /* an episode would have too many edges */
     uint64_t n_waits;           /* that were logged */
 } Convert;
@@ -142,6 +144,18 @@ static bool follow(Convert *convert, uint64_t moment, GError **error)
 
 /* --- copying ---------------------------------------------------------------------------------- */
 
+/* Log an event of the order log.  A hostile checkpoint may lie elsewhere than its place says. */
+static void log_in_order(Convert *convert, unsigned stream, const LogEvent *event)
+{
+    if (event->position < convert->last[stream]) {
+        convert->goes_back = true;
+        return;
+    }
+    convert->last[stream] = event->position;
+    convert->n_waits += event->kind == LOG_EVENT_WAIT;
+    log_event_again(stream_of(convert, stream), event);
+}
+
 /* Log the waits of a stream up to @position, which come before all other events there. */
 static void log_waits(Convert *convert, unsigned stream, Position position)
 {
@@ -151,8 +165,10 @@ static void log_waits(Convert *convert, unsigned stream, Position position)
     for (; n < waits->len && g_array_index(waits, Wait, n).position <= position; n++) {
         const Wait *wait = &g_array_index(waits, Wait, n);
 
-        log_wait(stream_of(convert, stream), wait->position, wait->source, wait->steps);
-        convert->n_waits++;
+        log_in_order(convert, stream, &(LogEvent) {
+            .kind = LOG_EVENT_WAIT, .position = wait->position,
+            .value = { wait->source, wait->steps },
+        });
     }
     g_array_remove_range(waits, 0, n);
 }
@@ -165,8 +181,7 @@ static void copy_event(Convert *convert, unsigned stream, const LogEvent *event)
         return;
     }
     log_waits(convert, stream, event->position);
-    log_event_again(stream_of(convert, stream), event);
-    convert->n_waits += event->kind == LOG_EVENT_WAIT;
+    log_in_order(convert, stream, event);
 }
 
 /*
@@ -212,7 +227,9 @@ static bool copy_logs(Convert *convert, CheckpointPosition *next, GError **error
         }
         log_waits(convert, i, UINT64_MAX);
     }
-    return true;
+    return !convert->goes_back ||
+           refuse(error, "%s: a checkpoint does not lie where its place in the logs is",
+                  convert->directory);
 }
 
 /* --- checkpoints ------------------------------------------------------------------------------ */
@@ -287,7 +304,10 @@ static LogPlaces *settle(Convert *convert, GError **error)
     g_autoptr(LogPlaces) places = NULL;
 
     for (unsigned i = 0; i < convert->n_streams; i++) {
-        log_stream_rest(stream_of(convert, i), total_order_reached(convert->order, i));
+        Position reached = total_order_reached(convert->order, i);
+
+        log_stream_rest(stream_of(convert, i), reached);
+        convert->last[i] = MAX(convert->last[i], i + 1 < convert->n_streams ? reached : 0);
     }
     places = log_writer_places(convert->writer);
     return log_places_wait(places, error) ? g_steal_pointer(&places) : NULL;
@@ -536,6 +556,7 @@ static void convert_clear(Convert *convert)
     }
     g_free(convert->reader);
     g_free(convert->waits);
+    g_free(convert->last);
     episode_maker_free(convert->maker);
     log_writer_free(convert->writer);
     total_order_free(convert->order);
@@ -580,6 +601,7 @@ bool convert_recording(const char *directory, const Manifest *manifest, const ch
         .place = name_beside(to), .n_streams = n,
         .copies_waits = orders_has(orders, RACE_FDR) && orders_has(&manifest->orders, RACE_FDR),
         .reader = g_new0(LogReader *, n * LOG_SUBSTREAMS), .waits = g_new0(GArray *, n),
+        .last = g_new0(Position, n),
     };
 
     for (unsigned i = 0; i < n; i++) {

@@ -11,6 +11,7 @@
 #include "recording/convert.h"
 #include "recording/critical-path.h"
 #include "recording/episode-path.h"
+#include "recording/registers.h"
 #include "recording/verify.h"
 #include "tests/protocol/model/random.h"
 #include "tests/recording/log-test.h"
@@ -385,6 +386,64 @@ static void test_refused(void)
     recording_clear(&r);
 }
 
+/* Move the point of checkpoint 1 of a vCPU, but not its place in the logs. */
+static void move_checkpoint(const Recording *r, int steps)
+{
+    g_autofree char *path = g_build_filename(r->directory, "checkpoint-1",
+                                             CHECKPOINT_POSITION_FILE, NULL);
+    g_autoptr(CheckpointPosition) position = checkpoint_position_load(path, r->n_vcpus, NULL);
+
+    position->point->at[0] += MAX(steps, -(int)position->point->at[0]);
+    g_assert_cmpint(g_unlink(path), ==, 0);
+    g_assert_true(checkpoint_position_save(position, path, NULL));
+}
+
+/* Write the logs of a vCPU that makes 10 steps, with a checkpoint behind the sixth. */
+static void write_ten_steps(Recording *r)
+{
+    g_autoptr(LogWriter) writer = log_writer_new(r->directory, 1, ORDER_SET_FDR, NULL);
+    LogStream *vcpu = log_writer_stream(writer, 0), *dma = log_writer_stream(writer, 1);
+    Registers none = { 0 }, before = { 0 };
+
+    log_event(vcpu, LOG_EVENT_DROP, (Position)5, (uint64_t)0);
+    log_stream_rest(vcpu, 6);
+    log_stream_rest(dma, 0);
+    r->places[0] = log_writer_places(writer);
+    g_assert_true(log_places_wait(r->places[0], NULL));
+    log_stream_resume(vcpu);
+    log_stream_resume(dma);
+    log_event(vcpu, LOG_EVENT_DROP, (Position)7, (uint64_t)0);
+    registers_log(vcpu, 10, &before, &none);
+    log_event(vcpu, LOG_EVENT_END, (Position)10, registers_digest(&none), (uint64_t)0);
+    g_assert_true(log_writer_finish(writer, NULL));
+}
+
+/* A checkpoint that lies elsewhere than its place in the logs is refused. */
+static void test_hostile_place(void)
+{
+    g_autofree GuestRecord *guest = g_new0(GuestRecord, 1);
+    Recording r = { .guest = guest, .directory = test_directory(), .n_vcpus = 1, .n_cuts = 1,
+                    .order = RACE_FDR };
+    Orders all = { .set = ORDER_SET_ALL };
+    g_autoptr(Manifest) manifest = NULL;
+    g_autoptr(GError) error = NULL;
+
+    guest->end[0] = 10;
+    write_ten_steps(&r);
+    manifest = write_rest(&r, true);
+    remove_directory(convert(&r, manifest, &all).directory);
+    for (int steps = 1; steps <= 3; steps += 2) {
+        char *to = test_directory();
+
+        move_checkpoint(&r, steps);     /* to 7, which is still before the next event; to 10 */
+        g_assert_cmpint(convert_recording(r.directory, manifest, to, &all, &no_hooks, &error), ==,
+                        steps == 1);
+        remove_directory(to);
+    }
+    g_assert_nonnull(strstr(error->message, "a checkpoint does not lie where its place"));
+    recording_clear(&r);
+}
+
 int main(int argc, char **argv)
 {
     g_test_init(&argc, &argv, NULL);
@@ -392,5 +451,6 @@ int main(int argc, char **argv)
     g_test_add_data_func("/convert/rerun", GINT_TO_POINTER(GUEST_RERUN), test_random);
     g_test_add_func("/convert/cut-off", test_cut_off);
     g_test_add_func("/convert/refused", test_refused);
+    g_test_add_func("/convert/hostile-place", test_hostile_place);
     return g_test_run();
 }
