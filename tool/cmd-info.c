@@ -528,8 +528,8 @@ static const char usage[] =
     "  --json          the same, and more, for programs\n"
     "  --at MOMENT     instead: where all vCPUs are when so many steps have been\n"
     "                  made by all together, in one order that is always the same\n"
-    "  --order NAME    follow this order of steps, fdr, karma or rerun, not the\n"
-    "                  first of these that the recording has\n"
+    "  --order NAME    follow this order of steps: fdr, karma or rerun; by default\n"
+    "                  the first of these that the recording has\n"
     "  --help          show this text\n"
     "\n"
     "exit status: 0; 2 it cannot be read\n";

@@ -9,7 +9,8 @@ FDR's; or "pause": for how long it pauses a running guest, whose memory is full 
 random data, that its recording starts (QEMU's own times of STOP and RESUME tell).
 Each round runs every workload of it unpatched (if REPRISE_UNPATCHED names such a
 qemu-system-aarch64), plain (our emulator, not recording), recorded and replayed, one
-after the other, so that a host that slows down slows all of them.  measure.py says how time is taken.
+after the other, so that a host that slows down slows all of them.  measure.py says how
+time is taken.
 
 With --against DIR, which has the programs of another build (reprise and
 qemu-system-aarch64), each run is made with them as well, just before or just after, and a
