@@ -42,6 +42,7 @@ typedef struct Stream {
     unsigned n_waits;           /* how many of them were returned */
     uint64_t *woken;            /* how often each other stream wakes it up to now; NULL: unknown */
     uint32_t successors;        /* to be woken at @end */
+    unsigned n_cuts;            /* at @end, whose waits were not made yet */
     bool ended, cut_off;
     GError *error;              /* then all further reads fail */
 } Stream;
@@ -300,7 +301,7 @@ static void count_edges(OrderReader *reader, unsigned index, const LogEvent *eve
     stream->successors = event->value[1];
 }
 
-/* Wake all other streams, and wait for a wake-up by each. */
+/* Wake all other streams.  wait_behind_cuts() waits for a wake-up by each. */
 static void count_cut(OrderReader *reader, unsigned index)
 {
     Stream *stream = &reader->stream[index];
@@ -309,9 +310,40 @@ static void count_cut(OrderReader *reader, unsigned index)
 
     g_array_append_val(stream->waits, wake);
     for (unsigned i = 0; i < reader->n_streams; i++) {
-        if (i != index) {
-            add_wait(stream, i, ++stream->woken[i]);
+        stream->woken[i] += i != index;
+    }
+    stream->n_cuts++;
+}
+
+/*
+ * Wait for all other streams, behind the last of the cuts at one position: a stream that rests has
+ * several.  All their wake-ups come first.  So a replay that ends there, and does not wait any more,
+ * has sent them to those that go further.  None is sent too early, since the stream makes no step
+ * between these cuts, and each other stream waits for all streams at each cut.
+ */
+static void wait_behind_cuts(OrderReader *reader, unsigned index)
+{
+    Stream *stream = &reader->stream[index];
+
+    for (; stream->n_cuts > 0; stream->n_cuts--) {
+        for (unsigned i = 0; i < reader->n_streams; i++) {
+            if (i != index) {
+                add_wait(stream, i, stream->woken[i] - (stream->n_cuts - 1));
+            }
         }
+    }
+}
+
+/* Go on to what follows, by wake-ups; NULL: the end of the log. */
+static void count_event(OrderReader *reader, unsigned index, const LogEvent *event)
+{
+    if (event && event->kind == LOG_EVENT_CUT) {
+        count_cut(reader, index);
+        return;
+    }
+    wait_behind_cuts(reader, index);
+    if (event) {
+        count_edges(reader, index, event);
     }
 }
 
@@ -342,23 +374,21 @@ static bool next_episode(OrderReader *reader, unsigned index, GError **error)
                                       error);
     bool ok;
 
-    if (result == LOG_READER_END) {
-        stream->episodes_ended = true;
-        return true;
-    }
     stream->begin = stream->end;
-    if (result == LOG_READER_BAD || !check_episode(stream, &event, error)) {
+    if (result == LOG_READER_BAD ||
+        (result == LOG_READER_EVENT && !check_episode(stream, &event, error))) {
         return false;
     }
     stream->n_waits = 0;
     g_array_set_size(stream->waits, 0);
-    stream->end = event.position;
+    stream->episodes_ended = result == LOG_READER_END;
+    if (!stream->episodes_ended) {
+        stream->end = event.position;
+    }
     if (stream->woken) {
-        if (event.kind == LOG_EVENT_EPISODE) {
-            count_edges(reader, index, &event);
-        } else {
-            count_cut(reader, index);
-        }
+        count_event(reader, index, stream->episodes_ended ? NULL : &event);
+    }
+    if (stream->woken || stream->episodes_ended) {
         return true;
     }
     g_mutex_lock(&reader->lock);

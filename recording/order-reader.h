@@ -52,7 +52,8 @@ void order_reader_tolerate(OrderReader *reader);
  * is read.  The steps of a WAIT are then a count: how often its source must have woken the stream,
  * since the place where the reader was opened.  An EPISODE comes where it ends, before all other
  * events there, unless it has no successors, which are value[1] as in its log.  A cut is an EPISODE
- * before all other streams, and WAITs for each of them.
+ * before all other streams, and WAITs for each of them; cuts at one position wait behind all their
+ * EPISODEs.
  */
 void order_reader_use_wake_ups(OrderReader *reader);
 
