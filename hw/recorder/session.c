@@ -355,6 +355,18 @@ static void detach(void)
     recorder_dma_renew_rings();
 }
 
+static void remove_log(unsigned stream, LogSubstream substream)
+{
+    unsigned n_vcpus = session.manifest->n_vcpus;
+
+    if (log_file_exists(n_vcpus, session.manifest->orders.set, stream, substream)) {
+        g_autofree char *name = log_file_name(n_vcpus, stream, substream);
+        g_autofree char *path = g_build_filename(session.directory, name, NULL);
+
+        remove(path);
+    }
+}
+
 /* Remove the files of a start that failed, so that the same directory can be used again. */
 static void remove_leftovers(void)
 {
@@ -366,10 +378,7 @@ static void remove_leftovers(void)
     g_clear_pointer(&session.writer, log_writer_free);
     checkpoint_remove(checkpoint);
     for (unsigned i = 0; i < (n_vcpus + 1) * LOG_SUBSTREAMS; i++) {
-        g_autofree char *name = log_file_name(n_vcpus, i / LOG_SUBSTREAMS, i % LOG_SUBSTREAMS);
-        g_autofree char *path = g_build_filename(session.directory, name, NULL);
-
-        remove(path);
+        remove_log(i / LOG_SUBSTREAMS, i % LOG_SUBSTREAMS);
     }
     remove(manifest);
 }
