@@ -351,6 +351,7 @@ static void detach(void)
     recorder_listen_to_signal(false);
     recorder_mode = RECORDER_OFF;
     recorder_goes_on();
+    recorder_episodes_stop();           /* a start that failed comes here, too */
     run_on_all(detach_vcpu, RUN_ON_CPU_NULL);
     recorder_dma_renew_rings();
 }
@@ -645,7 +646,6 @@ static void end(const char *reason)
     if (!orders_has(&manifest->orders, RACE_FDR)) {
         manifest->arcs = recorder_episode_edges();
     }
-    recorder_episodes_stop();
     detach();
     manifest->seconds = (g_get_monotonic_time() - session.started_us) / 1e6;
     manifest->ram_digest = machine_state_ram_digest();

@@ -80,12 +80,13 @@ START = [
 
 @test
 def a_disk_that_fails_at_the_start_leaves_the_directory_as_it_was():
+    """Nor is a later recording hurt by the episodes of one that did not start."""
     directory = work.place("start")
     with live_guest(work, env=disk.env()) as guest:
         qmp = guest.connect()
         for what, count, pattern in START:
             disk.let_fail(what, count, pattern)
-            answer = qmp("recorder-start", directory=directory)
+            answer = qmp("recorder-start", directory=directory, protocol="fdr,karma")
             disk.let_work()
             line = one_line(answer.get("error", {}).get("desc", str(answer)))
             check(EIO in line and pattern.strip("*") in line, f"{what} {count} {pattern}: {line}")
