@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "recording/log-block.h"
+#include "recording/manifest.h"
 
 #define TITLE "reprise place 1"
 /* Most of the file is registers, of up to 16 digits and a space each. */
@@ -229,4 +230,16 @@ bool checkpoint_position_find(const char *recording, const char *name, bool is_f
     }
     *place = checkpoint_position_load(path, n_vcpus, error);
     return *place;
+}
+
+CheckpointPosition *checkpoint_position_first(const char *recording, unsigned n_vcpus)
+{
+    g_autoptr(Manifest) manifest = manifest_load(recording, NULL);
+    CheckpointPosition *place = NULL;
+
+    if (manifest && manifest->n_vcpus == n_vcpus && manifest->checkpoints->len > 0) {
+        checkpoint_position_find(recording, manifest->checkpoints->pdata[0], true, n_vcpus, &place,
+                                 NULL);
+    }
+    return place;
 }

@@ -41,5 +41,10 @@ CheckpointPosition *checkpoint_position_load(const char *path, unsigned n_vcpus,
  */
 bool checkpoint_position_find(const char *recording, const char *name, bool is_first,
                               unsigned n_vcpus, CheckpointPosition **place, GError **error);
+/*
+ * Return the position of the first checkpoint that the manifest of @recording names, to be freed by
+ * the caller.  Return NULL if it has no such file, or if the manifest or the file is bad.
+ */
+CheckpointPosition *checkpoint_position_first(const char *recording, unsigned n_vcpus);
 
 #endif

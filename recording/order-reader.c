@@ -10,6 +10,8 @@
  */
 #include "recording/order-reader.h"
 
+#include "recording/checkpoint-position.h"
+
 /* An event of a log of episodes that was read ahead. */
 typedef struct Ahead {
     LogEventKind kind;
@@ -317,8 +319,8 @@ static void count_cut(OrderReader *reader, unsigned index)
 
 /*
  * Wait for all other streams, behind the last of the cuts at one position: a stream that rests has
- * several.  All their wake-ups come first.  So a replay that ends there, and does not wait any more,
- * has sent them to those that go further.  None is sent too early, since the stream makes no step
+ * several.  All their wake-ups come first.  So a replay that ends there, and does not wait, has
+ * sent them to those that go further.  None is sent too early, since the stream makes no step
  * between these cuts, and each other stream waits for all streams at each cut.
  */
 static void wait_behind_cuts(OrderReader *reader, unsigned index)
@@ -608,11 +610,19 @@ static bool open_stream(OrderReader *reader, const char *directory, unsigned ind
     return true;
 }
 
+/*
+ * Episodes of all streams must be read from the same cut on.  A flight recorder that was killed
+ * while it dropped the old parts of logs has dropped those of some.  It had named the first
+ * checkpoint that it keeps before: all begin there, then.
+ */
 OrderReader *order_reader_open(const char *directory, unsigned n_vcpus, RaceOrder order,
                                LogPlaces *places, GError **error)
 {
     g_autoptr(OrderReader) reader = g_new0(OrderReader, 1);
+    g_autoptr(CheckpointPosition) first =
+        places || order == RACE_FDR ? NULL : checkpoint_position_first(directory, n_vcpus);
 
+    places = first ? first->logs : places;
     reader->n_streams = n_vcpus + 1;
     reader->order = order;
     reader->stream = g_new0(Stream, reader->n_streams);

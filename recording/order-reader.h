@@ -28,9 +28,9 @@
 typedef struct OrderReader OrderReader;
 
 /*
- * Open the logs of all streams, to follow @order; from @places on, where a checkpoint is, unless
- * that is NULL.  Return NULL and @error on failure, such as an order that the recording does not
- * have.
+ * Open the logs of all streams, to follow @order; from @places on, where a checkpoint is.  NULL:
+ * from the start on, or from the first checkpoint if the start was dropped.  Return NULL and @error
+ * on failure, such as an order that the recording does not have.
  */
 OrderReader *order_reader_open(const char *directory, unsigned n_vcpus, RaceOrder order,
                                LogPlaces *places, GError **error);

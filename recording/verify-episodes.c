@@ -8,6 +8,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "recording/checkpoint-position.h"
 #include "recording/log-reader.h"
 
 typedef struct Stream {
@@ -91,13 +92,19 @@ static bool check_interval(const Episodes *episodes, GError **error)
     return true;
 }
 
+/* Open all logs at the same cut, as order_reader_open() does. */
 static bool open_all(Episodes *episodes, const char *directory, RaceOrder order, GError **error)
 {
+    unsigned n_vcpus = episodes->n_streams - 1;
+    LogSubstream log = log_of_order(order);
+    g_autoptr(CheckpointPosition) first = checkpoint_position_first(directory, n_vcpus);
+
     for (unsigned i = 0; i < episodes->n_streams; i++) {
         Stream *stream = &episodes->stream[i];
 
-        stream->reader = log_reader_open(directory, episodes->n_streams - 1, i,
-                                         log_of_order(order), error);
+        stream->reader = first ? log_reader_open_at(directory, n_vcpus, i, log,
+                                                    log_place_of(first->logs, i, log), error)
+                               : log_reader_open(directory, n_vcpus, i, log, error);
         if (!stream->reader) {
             return false;
         }
