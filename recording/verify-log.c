@@ -152,12 +152,35 @@ static const char *check_any(Check *check, LogSubstream substream, const LogEven
     }
 }
 
+/*
+ * Open a log.  If its first part was dropped, begin at the checkpoint @first: a recorder that was
+ * killed while it dropped the part before @first may have left more of the log, from a checkpoint on
+ * whose registers are not known any more.
+ */
+static LogReader *open_log(const char *directory, unsigned n_vcpus, const CheckpointPosition *first,
+                           unsigned stream, LogSubstream substream, GError **error)
+{
+    LogReader *reader = log_reader_open(directory, n_vcpus, stream, substream, error);
+    Position reached;
+
+    if (reader && first && log_reader_dropped(reader, &reached)) {
+        log_reader_free(reader);
+        return log_reader_open_at(directory, n_vcpus, stream, substream,
+                                  log_place_of(first->logs, stream, substream), error);
+    }
+    return reader;
+}
+
 /* If the first part of the log was dropped, start from the state after it. */
 static void begin_after_dropped(Check *check, const LogReader *reader,
                                 const CheckpointPosition *first, unsigned stream)
 {
     check->log->dropped = log_reader_dropped(reader, &check->reached);
-    if (check->log->dropped && first && !check->is_dma) {
+    if (!check->log->dropped || !first) {
+        return;
+    }
+    check->reached = check->is_dma ? first->dma_steps : first->point->at[stream];
+    if (!check->is_dma) {
         check->registers = first->logged[stream];
     }
 }
@@ -165,8 +188,8 @@ static void begin_after_dropped(Check *check, const LogReader *reader,
 bool verify_log(const char *directory, const Manifest *manifest, const CheckpointPosition *first,
                 unsigned stream, LogSubstream substream, VerifiedLog *log, GError **error)
 {
-    g_autoptr(LogReader) reader = log_reader_open(directory, manifest->n_vcpus, stream,
-                                                  substream, error);
+    g_autoptr(LogReader) reader = open_log(directory, manifest->n_vcpus, first, stream, substream,
+                                           error);
     Check check = { .manifest = manifest, .is_dma = stream == manifest->n_vcpus, .log = log };
     LogReaderResult result = LOG_READER_BAD;
     LogEvent event;

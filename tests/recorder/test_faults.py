@@ -173,6 +173,7 @@ LATER = {
     "the end of a merge": ("rename", 0, "*/ram", FLIGHT),
     "the start of a log": ("pwrite", 0, "*/vcpu-1.order", FLIGHT),
     "a hole": ("fallocate", 1, "*/vcpu-0.order", FLIGHT),
+    "a later hole": ("fallocate", 2, "*/vcpu-0.order", FLIGHT),
     # Then the logs of episodes do not begin at the same cut.
     "the start of a karma log": ("pwrite", 0, "*/vcpu-1.karma", {**FLIGHT, "protocol": "karma"}),
     "the start of a rerun log": ("pwrite", 0, "*/dma.rerun", {**FLIGHT, "protocol": "rerun"}),
