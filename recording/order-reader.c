@@ -367,6 +367,15 @@ static bool check_episode(Stream *stream, const LogEvent *event, GError **error)
     return true;
 }
 
+/*
+ * Return true if @event, the present episode, only tells a time.  It has no step that could wait,
+ * and perhaps none follows before a cut, where nothing may wait any more.
+ */
+static bool is_empty_stamped(const Stream *stream, const LogEvent *event)
+{
+    return event->kind == LOG_EVENT_STAMPED && stream->begin == stream->end;
+}
+
 /* Go on to the next event of the log of episodes, at the end of the present one. */
 static bool next_episode(OrderReader *reader, unsigned index, GError **error)
 {
@@ -390,7 +399,7 @@ static bool next_episode(OrderReader *reader, unsigned index, GError **error)
     if (stream->woken) {
         count_event(reader, index, stream->episodes_ended ? NULL : &event);
     }
-    if (stream->woken || stream->episodes_ended) {
+    if (stream->woken || stream->episodes_ended || is_empty_stamped(stream, &event)) {
         return true;
     }
     g_mutex_lock(&reader->lock);

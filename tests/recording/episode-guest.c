@@ -121,10 +121,21 @@ static void end_episode(Guest *g, unsigned i, Position at)
     g->stream[i].given = MAX(g->stream[i].given, at);
 }
 
+/* Return the latest time of all streams, as protocol/rerun.c does. */
+static uint64_t latest_time(const Guest *g)
+{
+    uint64_t latest = 0;
+
+    for (unsigned i = 0; i < g->n_streams; i++) {
+        latest = MAX(latest, g->rerun[i].time);
+    }
+    return latest;
+}
+
 static void flush(Guest *g, unsigned i)
 {
     if (g->order == GUEST_RERUN) {
-        rerun_end_episode(&g->rerun[i], g->stream[i].position);
+        rerun_flush(&g->rerun[i], g->stream[i].position, latest_time(g));
     } else {
         karma_flush(&g->karma[i], g->stream[i].position);
     }

@@ -197,6 +197,42 @@ static void test_step_at(const void *data)
     remove_directory(directory);
 }
 
+static void expect_wait(OrderReader *reader, Position position, Position steps)
+{
+    LogEvent event;
+
+    g_assert_cmpint(order_reader_next(reader, 0, &event, NULL), ==, LOG_READER_EVENT);
+    assert_same_event(&event, &(LogEvent) { .kind = LOG_EVENT_WAIT, .position = position,
+                                            .value = { 1, steps } });
+}
+
+/*
+ * A STAMPED without a step waits for nothing: of vCPU 0 only the cut waits, and then its step, for
+ * all that is earlier.
+ */
+static void test_empty_stamped(void)
+{
+    char *directory = test_directory();
+    g_autoptr(LogWriter) writer = log_writer_new(directory, 1, ORDER_SET(RACE_RERUN), NULL);
+    LogStream *zero = log_writer_stream(writer, 0), *dma = log_writer_stream(writer, 1);
+    g_autoptr(OrderReader) reader = NULL;
+    LogEvent event;
+
+    log_stamped(zero, 0, 3);
+    log_cut(zero, RACE_RERUN, 0);
+    log_stamped(zero, 0, 7);
+    log_stamped(zero, 2, 9);
+    log_stamped(dma, 5, 1);
+    log_cut(dma, RACE_RERUN, 5);
+    log_stamped(dma, 6, 6);
+    g_assert_true(log_writer_finish(writer, NULL));
+    reader = order_reader_open(directory, 1, RACE_RERUN, NULL, NULL);
+    expect_wait(reader, 0, 5);
+    expect_wait(reader, 0, 6);
+    g_assert_cmpint(order_reader_next(reader, 0, &event, NULL), ==, LOG_READER_END);
+    remove_directory(directory);
+}
+
 /* --- what is refused ------------------------------------------------------------------------- */
 
 typedef void WriteLogs(LogStream *zero, LogStream *dma);
@@ -346,6 +382,7 @@ int main(int argc, char **argv)
                          test_dropped);
     g_test_add_data_func("/order-reader/dropped-rerun", GINT_TO_POINTER(GUEST_RERUN),
                          test_dropped);
+    g_test_add_func("/order-reader/empty-stamped", test_empty_stamped);
     g_test_add_func("/order-reader/refused", test_refused);
     g_test_add_func("/order-reader/unexpected-wait", test_unexpected_wait);
     g_test_add_func("/order-reader/other-orders", test_other_orders);
