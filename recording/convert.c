@@ -460,7 +460,9 @@ static bool open_source(Convert *convert, GError **error)
     return true;
 }
 
-/* Refuse a recording that is not complete if what is left of its logs does not reach a checkpoint. */
+/*
+ * Refuse a recording that is not complete if what is left of its logs does not reach a checkpoint.
+ */
 static bool check_checkpoints(const Convert *convert, GError **error)
 {
     const Manifest *manifest = convert->manifest;

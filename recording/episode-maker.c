@@ -4,8 +4,8 @@
  * them.  Its promises hold: a step is told after all that it waits for (P1), and a stream emits
  * where it is, which is behind all that it has given (P2, P3).
  *
- * Episodes end at their limit as soon as their stream gets there, since it may give a later position
- * next.
+ * Episodes end at their limit as soon as their stream gets there, since it may give a later
+ * position next.
  */
 #include "recording/episode-maker.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Makes episodes of Karma and Rerun from the waits of another order, and logs them.  The caller
- * tells the waits in an order of all steps, so that no step is told before a step that it waits for.
+ * tells the waits in an order of all steps, so that no step is told before a step that it waits
+ * for.
  *
  * No locks: a maker belongs to one thread at a time, which also owns the streams of the writer.
  */

@@ -28,7 +28,7 @@ typedef struct EventCoder {
     uint64_t waited[RECORDER_MAX_VCPUS + 1];    /* steps of the block's last WAIT per stream */
     uint64_t dropped;           /* address of the block's last DROP of one page */
     unsigned stream;            /* whose log this is; constant */
-    uint8_t recent[EVENT_CODER_RECENT]; /* other streams, the one that an EPISODE named last first */
+    uint8_t recent[EVENT_CODER_RECENT]; /* other streams, first the one that was named last */
     uint64_t next_time;         /* the least time of the block's next STAMPED */
 } EventCoder;
 

@@ -10,9 +10,9 @@
  * The DMA pseudo-processor has no data log; its position counts its steps.
  *
  * FDR's order of steps is in the order log: the WAITs of a step come before all its other events.
- * Those of Karma and Rerun are in logs of their own, the *karma* log and the *rerun* log, which have
- * the episodes of a stream (karma-episodes.h, rerun-episodes.h), each where it ends.  orders.h says
- * which orders a recording can have.
+ * Those of Karma and Rerun are in logs of their own, the *karma* log and the *rerun* log, which
+ * have the episodes of a stream (karma-episodes.h, rerun-episodes.h), each where it ends.  orders.h
+ * says which orders a recording can have.
  *
  * X(kind, name, log, account, step, fields): account says under which heading
  * `reprise info` counts the bytes.  step is true if the event is itself a step, and

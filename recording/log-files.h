@@ -21,8 +21,8 @@ bool log_files_append(LogFiles *files, unsigned stream, LogSubstream substream,
 uint64_t log_files_size(const LogFiles *files, unsigned stream, LogSubstream substream);
 /*
  * Drop all blocks before block @sequence, which starts at @start, if there is such a log.  *@freed
- * is how many bytes that gives back to the file system.  A process that is killed meanwhile leaves a
- * log that can be read.
+ * is how many bytes that gives back to the file system.  A process that is killed meanwhile leaves
+ * a log that can be read.
  */
 bool log_files_drop(LogFiles *files, unsigned stream, LogSubstream substream, uint64_t sequence,
                     Position start, const LogDropped *dropped, uint64_t *freed, GError **error);

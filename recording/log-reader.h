@@ -93,8 +93,8 @@ bool log_reader_being_written(const LogReader *reader);
 /* Return the number of vCPUs by the log of vCPU 0 in @directory; 0 and @error on failure. */
 unsigned log_directory_n_vcpus(const char *directory, GError **error);
 /*
- * Return the orders of a recording, by the log of vCPU 0 in @directory.  Return FDR's if that cannot
- * be read, which callers notice when they open it.
+ * Return the orders of a recording, by the log of vCPU 0 in @directory.  Return FDR's if that
+ * cannot be read, which callers notice when they open it.
  */
 OrderSet log_directory_orders(const char *directory);
 

@@ -23,8 +23,8 @@ typedef struct LogStream LogStream;
 
 /*
  * Start to write logs in @directory, which exists and has none yet.  Stream i is
- * vCPU i, stream @n_vcpus is DMA.  @orders are those of the recording.  Without FDR's the caller logs
- * no WAIT.
+ * vCPU i, stream @n_vcpus is DMA.  @orders are those of the recording.  Without FDR's the caller
+ * logs no WAIT.
  */
 LogWriter *log_writer_new(const char *directory, unsigned n_vcpus, OrderSet orders,
                           GError **error);

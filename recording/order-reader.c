@@ -2,8 +2,8 @@
 /*
  * See order-reader.h.  An episode is logged with its end, but its WAITs come at its begin, and name
  * the ends of other streams' episodes.  So each log of episodes is read twice: by its own stream,
- * and by a reader that runs ahead as far as another stream needs.  What that one read is kept until all
- * other streams have got past it; at most, that is what lies between two cuts.
+ * and by a reader that runs ahead as far as another stream needs.  What that one read is kept until
+ * all other streams have got past it; at most, that is what lies between two cuts.
  *
  * In logs that are sound, what is sent and what is awaited are equal at each cut.  So each
  * other stream goes through the list of what was read ahead from front to end, and only once.

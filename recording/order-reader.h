@@ -48,12 +48,12 @@ size_t order_reader_size(const OrderReader *reader);
 /* Take a log that is bad as one that was cut off there.  Before the first event is read. */
 void order_reader_tolerate(OrderReader *reader);
 /*
- * Read Karma's order as it was logged, by wake-ups, instead of by positions.  Before the first event
- * is read.  The steps of a WAIT are then a count: how often its source must have woken the stream,
- * since the place where the reader was opened.  An EPISODE comes where it ends, before all other
- * events there, unless it has no successors, which are value[1] as in its log.  A cut is an EPISODE
- * before all other streams, and WAITs for each of them; cuts at one position wait behind all their
- * EPISODEs.
+ * Read Karma's order as it was logged, by wake-ups, instead of by positions.  Before the first
+ * event is read.  The steps of a WAIT are then a count: how often its source must have woken the
+ * stream, since the place where the reader was opened.  An EPISODE comes where it ends, before all
+ * other events there, unless it has no successors, which are value[1] as in its log.  A cut is an
+ * EPISODE before all other streams, and WAITs for each of them; cuts at one position wait behind
+ * all their EPISODEs.
  */
 void order_reader_use_wake_ups(OrderReader *reader);
 

@@ -18,8 +18,8 @@
  * recording that is not complete.  Return NULL without an error if no stream stops before its end.
  * @place is where replay begins; NULL: at the start.
  *
- * All logs that replay by @manifest->follow needs are verified first: replay would report a damaged byte as a divergence, and hang on an
- * impossible wait.
+ * All logs that replay by @manifest->follow needs are verified first: replay would report a damaged
+ * byte as a divergence, and hang on an impossible wait.
  */
 Position *replay_end_find(const char *directory, const Manifest *manifest,
                           const CheckpointPosition *place, const uint64_t *until, GError **error);

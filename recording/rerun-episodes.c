@@ -41,7 +41,9 @@ void rerun_end_episode(RerunStream *stream, Position at)
     }
 }
 
-/* The present episode is empty after its end, so nothing of it was given: its time may be raised. */
+/*
+ * The present episode is empty after its end, so nothing of it was given: its time may be raised.
+ */
 void rerun_flush(RerunStream *stream, Position at, uint64_t least)
 {
     RerunClosed empty = { at, at, least - 1 };

@@ -154,8 +154,8 @@ static const char *check_any(Check *check, LogSubstream substream, const LogEven
 
 /*
  * Open a log.  If its first part was dropped, begin at the checkpoint @first: a recorder that was
- * killed while it dropped the part before @first may have left more of the log, from a checkpoint on
- * whose registers are not known any more.
+ * killed while it dropped the part before @first may have left more of the log, from a checkpoint
+ * on whose registers are not known any more.
  */
 static LogReader *open_log(const char *directory, unsigned n_vcpus, const CheckpointPosition *first,
                            unsigned stream, LogSubstream substream, GError **error)

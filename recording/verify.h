@@ -59,9 +59,9 @@ bool verify_log(const char *directory, const Manifest *manifest, const Checkpoin
                 unsigned stream, LogSubstream substream, VerifiedLog *log, GError **error);
 
 /*
- * Verify the waits of one order (verify-order.c): each stream waits for steps that are there, unless
- * logs are cut off, and waits form no cycle.  @limit as in cut.h.  Return the point that can be
- * reached, to be freed by the caller; NULL and @error if there is a fault.
+ * Verify the waits of one order (verify-order.c): each stream waits for steps that are there,
+ * unless logs are cut off, and waits form no cycle.  @limit as in cut.h.  Return the point that can
+ * be reached, to be freed by the caller; NULL and @error if there is a fault.
  */
 Point *verify_order(const char *directory, unsigned n_vcpus, RaceOrder order, const Point *limit,
                     GError **error);
@@ -75,8 +75,8 @@ bool verify_episodes(const char *directory, unsigned n_vcpus, RaceOrder order, G
 
 /*
  * As verify_order(), for all orders of the recording, and for logs that may be bad: a bad log ends
- * where it becomes bad.  Return the largest point that can be reached by each order.  @limit has a position for each stream, or CUT_NONE.  NULL only if a log
- * cannot be opened.
+ * where it becomes bad.  Return the largest point that can be reached by each order.  @limit has a
+ * position for each stream, or CUT_NONE.  NULL only if a log cannot be opened.
  */
 Point *verify_find_cut(const char *directory, unsigned n_vcpus, const Position *limit,
                        GError **error);

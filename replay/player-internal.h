@@ -104,8 +104,8 @@ ScheduleWait player_wait_of(unsigned stream, const LogEvent *event);
 /* Make query-recorder show what @v waits for. */
 void player_show_wait(RecorderVcpu *v, const ScheduleWait *wait);
 /*
- * Wait for a vCPU, for @cpu itself or for DMA.  Return false if @cpu must leave cpu_exec() before it
- * can wait any longer.  Called in @cpu's thread, in cpu_exec(), without locks.
+ * Wait for a vCPU, for @cpu itself or for DMA.  Return false if @cpu must leave cpu_exec() before
+ * it can wait any longer.  Called in @cpu's thread, in cpu_exec(), without locks.
  */
 bool player_wait_for_vcpu(CPUState *cpu, const ScheduleWait *wait);
 /* Compare @cpu's registers and device stores with @event, a DIGEST or END.  Report a divergence. */

@@ -5,8 +5,8 @@
  * The reader is stricter than the RFC where a C program could be misled: no object has a member
  * twice, no string has a zero character, and nesting is bounded.
  *
- * Why not json-glib: the tool needs only glib and lz4, and json-glib would add GObject and GIO.  Its
- * integers are signed, while QMP has uint64.
+ * Why not json-glib: the tool needs only glib and lz4, and json-glib would add GObject and GIO.
+ * Its integers are signed, while QMP has uint64.
  */
 #ifndef TOOL_JSON_READER_H
 #define TOOL_JSON_READER_H

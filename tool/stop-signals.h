@@ -8,8 +8,8 @@
 #include <signal.h>
 
 /*
- * Turn SIGINT, SIGTERM and SIGHUP into a flag, and return it.  From then on, a file that exceeds the
- * size limit is an error of write(), not a signal.
+ * Turn SIGINT, SIGTERM and SIGHUP into a flag, and return it.  From then on, a file that exceeds
+ * the size limit is an error of write(), not a signal.
  */
 volatile sig_atomic_t *stop_signals_catch(void);
 

@@ -301,8 +301,8 @@ static uint64_t next_stop(uint64_t target)
 }
 
 /*
- * BACKWARD: go to the last snapshot before @high, and note hits from there to @high.  If there is no
- * way to get there, end the move here.
+ * BACKWARD: go to the last snapshot before @high, and note hits from there to @high.  If there is
+ * no way to get there, end the move here.
  */
 static void scan_before(uint64_t high)
 {

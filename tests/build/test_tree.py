@@ -334,9 +334,9 @@ def tests_find_each_other_as_modules():
 
 
 @test
-def tests_are_not_wide():
+def code_is_not_wide():
     for name in sources():
-        if name.startswith("tests/") and name.endswith(".py"):
+        if name.endswith((".c", ".h", ".py")):
             for line in read(name).splitlines():
                 check(len(line) <= WIDEST, f"{name}: {line}")
 

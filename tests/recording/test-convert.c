@@ -294,7 +294,7 @@ static void test_random(const void *data)
     }
 }
 
-/* --- recordings that are not complete ---------------------------------------------------------- */
+/* --- recordings that are not complete --------------------------------------------------------- */
 
 /* Cut a log off at a random byte behind its header. */
 static void cut_off(Recording *r, unsigned stream)
@@ -347,7 +347,7 @@ static void test_cut_off(void)
     g_assert_cmpuint(converted, >, 0);
 }
 
-/* --- what is refused --------------------------------------------------------------------------- */
+/* --- what is refused -------------------------------------------------------------------------- */
 
 static void test_refused(void)
 {

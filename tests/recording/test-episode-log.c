@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Logs of episodes: known bytes, random episodes that are read back, logs of a killed recorder, and bytes
- * that the reader refuses.
+ * Logs of episodes: known bytes, random episodes that are read back, logs of a killed recorder, and
+ * bytes that the reader refuses.
  */
 #include <signal.h>
 #include <string.h>
@@ -154,7 +154,8 @@ static void test_refused(void)
           { LOG_EVENT_EPISODE, 1, 0x05, 0, 2, 2, 0 } },
         { LOG_KARMA, "counts a stream again that it does not have", 6,
           { LOG_EVENT_EPISODE, 1, 0x05, 0, 1, 0xff } },
-        { LOG_KARMA, "too many bytes", 8, { LOG_EVENT_EPISODE, 1, 0x05, 0, 0xff, 0xff, 0xff, 0x7f } },
+        { LOG_KARMA, "too many bytes", 8,
+          { LOG_EVENT_EPISODE, 1, 0x05, 0, 0xff, 0xff, 0xff, 0x7f } },
         { LOG_KARMA, "ends inside a run of bytes", 6, { LOG_EVENT_EPISODE, 1, 0x05, 0, 2, 0 } },
         { LOG_RERUN, "a time is longer than need be", 3, { LOG_EVENT_STAMPED, 1, 0 } },
         { LOG_RERUN, "ends inside", 2, { 63, 1 } },

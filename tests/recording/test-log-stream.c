@@ -246,7 +246,9 @@ static void G_GNUC_NORETURN ask_for_ever(const char *path)
     }
 }
 
-/* A recorder that opens a log while another process asks who writes it does not end that process. */
+/*
+ * A recorder that opens a log while another process asks who writes it does not end that process.
+ */
 static void test_lease(void)
 {
     char *directory = test_directory();

@@ -53,7 +53,10 @@ static bool cut_off(Recording *r, unsigned stream, const char *suffix)
     return size > 32;
 }
 
-/* Some logs of episodes are cut off: what is left is ordered, and stops where something is not there. */
+/*
+ * Some logs of episodes are cut off: what is left is ordered, and stops where something is not
+ * there.
+ */
 static void check_cut_off(Recording *r)
 {
     Events events = { 0 };
@@ -104,8 +107,8 @@ static void keep_waits(Events *events, unsigned stream)
 }
 
 /*
- * If all before a cut was dropped, the logs of episodes begin there, however short they were.  Order
- * logs that were short are still whole.
+ * If all before a cut was dropped, the logs of episodes begin there, however short they were.
+ * Order logs that were short are still whole.
  */
 static void check_dropped(Recording *r)
 {
@@ -334,8 +337,8 @@ static void change_orders(const char *directory, const char *name, OrderSet orde
 static void test_unexpected_wait(void)
 {
     char *directory = test_directory();
-    g_autoptr(LogWriter) writer = log_writer_new(directory, 1, ORDER_SET_FDR | ORDER_SET(RACE_KARMA),
-                                                 NULL);
+    OrderSet orders = ORDER_SET_FDR | ORDER_SET(RACE_KARMA);
+    g_autoptr(LogWriter) writer = log_writer_new(directory, 1, orders, NULL);
     g_autoptr(OrderReader) reader = NULL;
     g_autoptr(GError) error = NULL;
     LogEvent event;
@@ -366,7 +369,8 @@ static void test_other_orders(void)
     g_clear_error(&error);
     change_orders(directory, "dma.order", ORDER_SET_ALL);
     g_assert_null(order_reader_open(directory, 1, RACE_KARMA, NULL, &error));
-    g_assert_nonnull(strstr(error->message, "dma.order: it belongs to a recording of other orders"));
+    g_assert_nonnull(strstr(error->message,
+                            "dma.order: it belongs to a recording of other orders"));
     remove_directory(directory);
 }
 

@@ -237,7 +237,7 @@ static void rerun_more_cuts(Fixture *f)
     log_cut(f->stream[1], RACE_RERUN, END);
 }
 
-/* --- several orders ---------------------------------------------------------------------------- */
+/* --- several orders --------------------------------------------------------------------------- */
 
 static void all_sound(Fixture *f)
 {

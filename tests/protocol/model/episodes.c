@@ -70,7 +70,8 @@ static char *wrong(unsigned stream, const LoggedEpisode *e, const char *what)
 }
 
 /* Return true if the stream passed by a place where the episode should have been ended. */
-static bool is_too_long(const Recording *r, RaceOrder order, unsigned stream, const LoggedEpisode *e)
+static bool is_too_long(const Recording *r, RaceOrder order, unsigned stream,
+                        const LoggedEpisode *e)
 {
     const GArray *limited = r->stream[stream].limited;
     Position max = r->orders.max[order];
