@@ -78,7 +78,7 @@ def what_is_left_of_a_log_replays(name):
 def ordered():
     """The same run with all orders, in logs of several blocks."""
     directory = work.place("ordered")
-    run(REPRISE, "convert", raced(), directory, "--order", "fdr,karma:2048,rerun:2048")
+    run(REPRISE, "convert", raced(), directory, "--order", "fdr,karma:400,rerun:400")
     return directory
 
 
