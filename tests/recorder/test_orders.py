@@ -100,7 +100,7 @@ def replay_begins_at_any_checkpoint(order):
         file.truncate(16 << 20)
     qemu = stock_command("racey -t 2 -n 30000; dd if=/dev/vda of=/run/x bs=64k count=64 "
                          "2>/dev/null; forkstorm -t 2 -n 8; sha256sum /dev/vda", smp=2)
-    directory, recorded = record("checkpoints", order, "--checkpoint-interval", "0.3", "--", *qemu,
+    directory, recorded = record("checkpoints", order, "--checkpoint-interval", "0.2", "--", *qemu,
                                  "-drive", f"file={disk},if=none,id=d,format=raw",
                                  "-device", "virtio-blk-pci,drive=d")
     last = len(info(directory)["checkpoints"]) - 1

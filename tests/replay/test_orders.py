@@ -47,7 +47,7 @@ def recorded():
     directory, disk = work.place("plain"), work.path("disk")
     with open(disk, "wb") as file:
         file.truncate(DISK_MIB << 20)
-    shown, _ = work.record(directory, "--checkpoint-interval", "0.6", "--", *stock_command(
+    shown, _ = work.record(directory, "--checkpoint-interval", "0.3", "--", *stock_command(
         f"({DISK_WORK}) & forkstorm -t 4 -n 4; racey -t 4 -n 10000; pipes -t 2 -n 50; wait", smp=4,
         boot=("--mem", "128")), "-drive", f"file={disk},if=none,id=d,format=raw", "-device",
         "virtio-blk-pci,drive=d")

@@ -134,7 +134,7 @@ def damage_is_refused():
 def raced():
     """Two vCPUs that race, with checkpoints on the way: directory, and what the guest showed."""
     directory = work.place("raced")
-    shown, _ = work.record(directory, "--smp", "2", "--checkpoint-interval", "1",
+    shown, _ = work.record(directory, "--smp", "2", "--checkpoint-interval", "0.3",
                            "--run", "racey -n 2000")
     return directory, shown
 
