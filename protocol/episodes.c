@@ -34,10 +34,10 @@ void sphere_log_episodes(Processor *p)
     }
 }
 
-void sphere_limit_episodes(Processor *p, Position position)
+void sphere_limit_episodes(Processor *p, Position position, Position room)
 {
     FOREACH_RECORDER(recorder, p) {
-        if (recorder->limit && position >= recorder->limit(p)) {
+        if (recorder->limit && position + room >= recorder->limit(p)) {
             recorder->end(p, position);
         }
     }

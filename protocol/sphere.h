@@ -326,8 +326,8 @@ Position sphere_episode_limit(const Processor *processor);
  * All but sphere_end_episodes() log what has ended, so the caller must be allowed to log.  One
  * thread at a time may log the episodes of a processor: LogStream.rest_lock sees to that.
  */
-/* End those that have their largest size.  The processor's own thread. */
-void sphere_limit_episodes(Processor *processor, Position position);
+/* End those that reach their largest size @room steps later.  The processor's own thread. */
+void sphere_limit_episodes(Processor *processor, Position position, Position room);
 /* End all, because the processor will rest.  The processor's own thread. */
 void sphere_end_episodes(Processor *processor, Position position);
 /*

@@ -152,7 +152,7 @@ void recorder_dma_end_slow(MemoryRegion *mr, hwaddr offset, hwaddr size)
     if (!sphere_is_settled(dma.processor, dma.steps)) {
         log_event(dma.log, LOG_EVENT_STEP, dma.steps++);
     }
-    recorder_episodes_boundary(dma.processor, dma.log, dma.steps);
+    recorder_episodes_boundary(dma.processor, dma.log, dma.steps, 0);
     log_stream_boundary(dma.log);
     log_stream_rest(dma.log, dma.steps);
     sphere_safe(dma.processor, dma.steps);

@@ -82,7 +82,7 @@ Position recorder_episode_limit(const Processor *p)
     return episodes.writer ? sphere_episode_limit(p) : UINT64_MAX;
 }
 
-void recorder_episodes_boundary(Processor *p, LogStream *log, Position position)
+void recorder_episodes_boundary(Processor *p, LogStream *log, Position position, Position room)
 {
     if (!episodes.writer) {
         return;
@@ -90,7 +90,7 @@ void recorder_episodes_boundary(Processor *p, LogStream *log, Position position)
     if (log_stream_tick(log)) {
         sphere_flush_episodes(p, position);
     } else {
-        sphere_limit_episodes(p, position);
+        sphere_limit_episodes(p, position, room);
     }
 }
 

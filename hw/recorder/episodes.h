@@ -22,13 +22,14 @@ void recorder_log_rerun(void *log, const RerunClosed *closed);
 void recorder_episodes_start(LogWriter *writer, Sphere *sphere, const Orders *orders);
 void recorder_episodes_stop(void);
 
-/* Return where an episode of @cpu should end; UINT64_MAX: nowhere.  Its own thread. */
+/* Return where an episode of @processor should end; UINT64_MAX: nowhere.  Its own thread. */
 Position recorder_episode_limit(const Processor *processor);
 /*
- * End and log episodes of a vCPU that are long enough, and all if the log writer wants what is
- * old.  Its own thread, at a boundary where replay can stop.
+ * End and log episodes of a vCPU that have no room for @room more steps, and all if the log writer
+ * wants what is old.  Its own thread, at a boundary where replay can stop.
  */
-void recorder_episodes_boundary(Processor *processor, LogStream *log, Position position);
+void recorder_episodes_boundary(Processor *processor, LogStream *log, Position position,
+                                Position room);
 
 /*
  * End all episodes, and log a barrier if the recording goes on: a checkpoint.  All vCPUs stand

@@ -131,6 +131,26 @@ Position recorder_limit(CPUState *cpu)
                               recorder_episode_limit(v->record.processor));
 }
 
+/*
+ * End episodes that have no room for @tb at the boundary that comes next, before their limit.  That
+ * saves a TB that is translated for the rest of the episode, and used once.  Return false if it is
+ * something else that has no room; or if there is no room after the end of an episode, either.
+ */
+static bool end_episode_early(CPUState *cpu, TranslationBlock *tb)
+{
+    RecorderVcpu *v = cpu->recorder;
+    Position now = recorder_position(cpu);
+
+    if (!recorder_recording() || v->digest_due < now + tb->icount ||
+        v->record.made_room_at == now) {
+        return false;
+    }
+    v->record.room = tb->icount;
+    v->record.made_room_at = now;
+    recorder_grant(cpu, now);
+    return true;
+}
+
 bool recorder_refill(CPUState *cpu, TranslationBlock *tb)
 {
     RecorderVcpu *v = cpu->recorder;
@@ -139,7 +159,7 @@ bool recorder_refill(CPUState *cpu, TranslationBlock *tb)
         return false;
     }
     recorder_grant(cpu, recorder_limit(cpu));
-    if (v->granted > 0 && v->granted < tb->icount) {
+    if (v->granted > 0 && v->granted < tb->icount && !end_episode_early(cpu, tb)) {
         /* Another vCPU may have invalidated @tb just now. */
         cpu->cflags_next_tb = (tb_cflags(tb) & ~(CF_COUNT_MASK | CF_INVALID)) | v->granted;
     }
@@ -253,7 +273,9 @@ void recorder_boundary_slow(CPUState *cpu)
     recorder_drop_translations(cpu);
     recorder_digest_if_due(cpu);
     if (cpu->exception_index < 0) {
-        recorder_episodes_boundary(v->record.processor, v->log, recorder_position(cpu));
+        recorder_episodes_boundary(v->record.processor, v->log, recorder_position(cpu),
+                                   v->record.room);
+        v->record.room = 0;
     }
     if (!log_stream_boundary(v->log)) {
         recorder_fail("the log cannot be written");

@@ -52,6 +52,8 @@ typedef struct RecordingVcpu {
     uint64_t tried;
     Position device_at;         /* end of the latest instruction that accessed a device */
     bool lacks_lines;           /* the next exclusive instruction runs so for lines alone */
+    unsigned room;              /* instructions of the next TB, for which an episode had no room */
+    Position made_room_at;      /* where that was so the last time */
     uint8_t *code_pages;        /* bitmap of the pages whose code the vCPU may run */
     size_t code_pages_size;
     bool suspended;             /* a PSCI call was logged since the latest boundary */

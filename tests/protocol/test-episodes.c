@@ -204,13 +204,13 @@ static void an_episode_ends_at_a_halt(void)
 static void an_episode_ends_at_its_limit(void)
 {
     store_first(4);
-    sphere_limit_episodes(vcpu(0), 3);
+    sphere_limit_episodes(vcpu(0), 3, 0);
     g_assert_cmpuint(sphere_episode_limit(vcpu(0)), ==, 4);
-    sphere_limit_episodes(vcpu(0), 5);
+    sphere_limit_episodes(vcpu(0), 5, 0);
     g_assert_cmpuint(sphere_episode_limit(vcpu(0)), ==, 9);
     check_logs(0, "", "0-5@0");         /* Karma's last may get successors */
     world.position[0] = 9;
-    sphere_limit_episodes(vcpu(0), 9);
+    sphere_limit_episodes(vcpu(0), 9, 0);
     check_logs(0, "0-5", "0-5@0 5-9@1");
     end();
 }

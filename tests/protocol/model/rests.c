@@ -84,7 +84,7 @@ void rest_boundary(unsigned stream, Position position, uint64_t *random)
     Processor *p = &guest.sphere->processor[stream];
 
     if (RULE(LIMIT_EPISODES)) {
-        sphere_limit_episodes(p, position);
+        sphere_limit_episodes(p, position, 0);
     }
     g_array_append_val(guest.recording->stream[stream].limited, position);
     if (guest.ticks && random_one_in(random, guest.ticks)) {
