@@ -51,9 +51,7 @@ static void *karma_new(unsigned index, unsigned n, Position max)
 {
     Karma *karma = g_new0(Karma, 1);
 
-    karma->options = (KarmaOptions) {
-        .n_streams = n, .max = max, .reduction = KARMA_REDUCTION_VECTOR, .extend = true,
-    };
+    karma->options = karma_options(n, max);
     karma_init(&karma->stream, index, &karma->options);
     show_limit(karma);
     return karma;
@@ -70,6 +68,7 @@ static void karma_free(void *state)
 static void after(Processor *to, Processor *from)
 {
     karma_follow(stream_of(to), stream_of(from), from->published);
+    show_limit(karma_of(from));
 }
 
 /* Lock @from, unless the pair is covered: read-mostly lines have old writers. */
@@ -81,6 +80,7 @@ static void follow(Processor *to, Processor *from, Position position)
     }
     sphere_lock(&from->lock);
     karma_follow(stream_of(to), stream_of(from), position);
+    show_limit(karma_of(from));
     sphere_unlock(&from->lock);
 }
 
@@ -88,8 +88,8 @@ static void after_position(Processor *to, Processor *from, Position position, Or
 {
     if (origin == ORDER_USER_MODE) {
         karma_split(stream_of(from), position);
-        show_limit(karma_of(from));
         karma_follow(stream_of(to), stream_of(from), position);
+        show_limit(karma_of(from));
     } else {
         follow(to, from, position);
     }

@@ -30,10 +30,7 @@ EpisodeMaker *episode_maker_new(unsigned n_streams, const Orders *orders, LogWri
 
     *maker = (EpisodeMaker) {
         .n_streams = n_streams, .set = orders->set, .writer = writer,
-        .karma_options = {
-            .n_streams = n_streams, .max = orders->max[RACE_KARMA],
-            .reduction = KARMA_REDUCTION_VECTOR, .extend = true,
-        },
+        .karma_options = karma_options(n_streams, orders->max[RACE_KARMA]),
         .rerun_options = { n_streams, orders->max[RACE_RERUN] },
         .at = g_new0(Position, n_streams),
         .karma = g_new0(KarmaStream, n_streams),

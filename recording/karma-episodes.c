@@ -45,6 +45,14 @@
 
 #define BIT(stream) (UINT32_C(1) << (stream))
 
+KarmaOptions karma_options(unsigned n_streams, Position max)
+{
+    return (KarmaOptions) {
+        .n_streams = n_streams, .max = max, .reduction = KARMA_REDUCTION_VECTOR, .extend = true,
+        .slack = max ? MIN(KARMA_SLACK, (max + 1) / 2) : 0,
+    };
+}
+
 void karma_init(KarmaStream *stream, unsigned index, const KarmaOptions *options)
 {
     g_assert(options->n_streams <= KARMA_MAX_STREAMS && index < options->n_streams);
@@ -138,6 +146,9 @@ static void follow_episode(KarmaStream *to, KarmaStream *from, KarmaEpisode *e, 
     if (is_ordered(to, from, e)) {
         return;
     }
+    if (is_now && !e->succ) {
+        from->gave = s;
+    }
     add_edge(to, from, e);
     if (is_now && !from->options->extend) {
         karma_split(from, s);
@@ -220,7 +231,13 @@ bool karma_split(KarmaStream *stream, Position at)
 
 Position karma_limit(const KarmaStream *stream)
 {
-    return stream->options->max ? stream->now.begin + stream->options->max : UINT64_MAX;
+    const KarmaOptions *options = stream->options;
+    Position limit = options->max ? stream->now.begin + options->max : UINT64_MAX;
+
+    if (options->slack && stream->now.succ) {
+        limit = MIN(limit, MAX(stream->gave + options->slack, stream->given));
+    }
+    return limit;
 }
 
 /* End episodes until @last is a relay: an empty episode that stands for all before it. */
@@ -261,9 +278,12 @@ static uint32_t waiting_edges(const KarmaStream *k)
     return set;
 }
 
-/* Return true if the present episode cannot take edges from the streams in @set. */
-static bool must_end(const KarmaStream *k, uint32_t set)
+/* Return true if edges from the streams in @set to the step at @floor need another episode. */
+static bool must_end(const KarmaStream *k, uint32_t set, Position floor)
 {
+    if (k->options->slack && floor - k->now.begin > k->options->slack) {
+        return true;
+    }
     if (EPISODE_RULE(TIME) && EPISODE_RULE(FROZEN) && k->now.succ &&
         k->told.need > k->now.time) {
         return true;            /* "to prevent cycles" */
@@ -306,7 +326,7 @@ static bool enter_edges(KarmaStream *k, Position floor)
     bool any = false;
 
     while ((set = waiting_edges(k))) {
-        if (floor > k->now.begin && must_end(k, set)) {
+        if (floor > k->now.begin && must_end(k, set, floor)) {
             end_episode(k, floor);
         }
         enter(k, set);

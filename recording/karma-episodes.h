@@ -54,7 +54,19 @@ typedef struct KarmaOptions {
     Position max;               /* steps of an episode (section 3.2, the bound); 0: unbounded */
     KarmaReduction reduction;
     bool extend;                /* false: an episode ends where it gives (section 3.1, Figure 2) */
+    /*
+     * An edge orders whole episodes, and so more steps than its pair: it leaves the end of an
+     * episode that was extended, and enters the begin of one that had begun before.  This is how
+     * many steps more, at each end; 0: any number, as in the paper.
+     */
+    Position slack;
 } KarmaOptions;
+
+/* With this slack, a replay waits little more than by FDR's arcs (docs/measurements.md, "Orders"). */
+#define KARMA_SLACK 512
+
+/* Return the options for episodes of at most @max steps; 0: of any number, with any slack. */
+KarmaOptions karma_options(unsigned n_streams, Position max);
 
 /* An episode that has ended and gets no more edges. */
 typedef struct KarmaClosed {
@@ -86,6 +98,7 @@ typedef struct KarmaStream {
     KarmaEpisode last;          /* closed, but may still get successors: PRED0, SUCC0, TS0 */
     bool fresh;                 /* there is no @last: at the start, and at a cut */
     Position given;             /* the largest s in @now; its begin, if there is none */
+    Position gave;              /* the s of the first edge that left @now, if @now.succ */
     Position cut;               /* where the stream was at the last cut */
     EpisodeQueue closed;        /* of KarmaClosed */
 
@@ -128,7 +141,10 @@ void karma_follow(KarmaStream *to, KarmaStream *from, Position s);
  */
 bool karma_emit(KarmaStream *to, Position floor);
 
-/* Return where the present episode must end: the bound of section 3.2.  Stream's lock. */
+/*
+ * Return where the present episode must end: the bound of section 3.2, and the slack.  It is lower
+ * once the episode has given.  Stream's lock.
+ */
 Position karma_limit(const KarmaStream *stream);
 /* End the present episode at @at, behind its begin.  Stream's lock; @at is a boundary. */
 void karma_end_episode(KarmaStream *stream, Position at);

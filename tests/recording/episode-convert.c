@@ -133,8 +133,7 @@ static Converter *converter_new(const GuestRecord *record, Position max)
     c->record = g_new0(GuestRecord, 1);
     *c->record = *record;
     g_array_ref(record->accesses);
-    c->karma_options = (KarmaOptions) { .n_streams = record->n_streams, .max = max,
-                                        .reduction = KARMA_REDUCTION_VECTOR, .extend = true };
+    c->karma_options = karma_options(record->n_streams, max);
     c->rerun_options = (RerunOptions) { record->n_streams, max };
     for (unsigned i = 0; i < record->n_streams; i++) {
         c->record->episodes[i] = g_array_new(false, false, sizeof(GuestEpisode));

@@ -447,6 +447,7 @@ static void choose_options(Guest *g)
     g->rerun_options = (RerunOptions) { g->n_streams, max };
     g->karma_options = (KarmaOptions) {
         .n_streams = g->n_streams, .max = max, .extend = !one_in(g, 4),
+        .slack = one_in(g, 2) ? 0 : 1 + random_below(&g->random, 8),
         .reduction = one_in(g, 2) ? KARMA_REDUCTION_PAPER : KARMA_REDUCTION_VECTOR,
     };
 }
