@@ -96,7 +96,7 @@ uint32_t copies_holders(Processor *p, SpherePage *page)
 static void order_after_left(Processor *p, SpherePage *page)
 {
     for (unsigned i = 0; page->tables && i < p->sphere->n_processors; i++) {
-        const Processor *other = &p->sphere->processor[i];
+        Processor *other = &p->sphere->processor[i];
         TableUse *use = &page->tables[i];
 
         if (use->epoch && !copies_in_table(other, page)) {
@@ -104,7 +104,7 @@ static void order_after_left(Processor *p, SpherePage *page)
             use->epoch = 0;
         }
         if (use->left && SPHERE_RULE(DEPOSIT)) {
-            order_after_position(p, i, use->left, ORDER_TRANSLATIONS);
+            order_after_position(p, other, use->left, ORDER_TRANSLATIONS);
         }
     }
 }

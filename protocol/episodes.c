@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Episodes of a processor, for the callers of the sphere: where they end, and that they are logged.
- * All recorders of episodes are treated alike.
+ * Episodes of a processor: where they end, and that they are logged.  All recorders of episodes are
+ * treated alike, and are called with the lock held.
  */
+#include "protocol/episodes.h"
+
 #include "protocol/order.h"
 
 bool sphere_has_episodes(const Sphere *sphere)
@@ -15,61 +17,119 @@ void sphere_set_log(Processor *p, void *log)
     p->log = log;
 }
 
-Position sphere_episode_limit(const Processor *p)
+/* --- where they end ----------------------------------------------------------- */
+
+void episodes_show_limit(Processor *p)
 {
     Position limit = UINT64_MAX;
 
-    FOREACH_RECORDER(recorder, p) {
-        limit = MIN(limit, recorder->limit ? recorder->limit(p) : UINT64_MAX);
+    FOREACH_EPISODE_RECORDER(recorder, p) {
+        limit = MIN(limit, recorder->limit(p));
     }
-    return limit;
+    __atomic_store_n(&p->episode_limit, limit, __ATOMIC_RELAXED);
 }
 
-void sphere_log_episodes(Processor *p)
+Position sphere_episode_limit(const Processor *p)
 {
-    FOREACH_RECORDER(recorder, p) {
-        while (recorder->log && recorder->log(p)) {
-            /* the next */
+    return __atomic_load_n(&p->episode_limit, __ATOMIC_RELAXED);
+}
+
+static void show_and_unlock(Processor *p)
+{
+    episodes_show_limit(p);
+    sphere_unlock(&p->lock);
+}
+
+bool episodes_emit(Processor *p)
+{
+    bool step = false;
+
+    sphere_lock(&p->lock);
+    FOREACH_EPISODE_RECORDER(recorder, p) {
+        step |= recorder->emit(p);
+    }
+    show_and_unlock(p);
+    return step;
+}
+
+static void end_long_episodes(Processor *p, Position position, Position room)
+{
+    sphere_lock(&p->lock);
+    FOREACH_EPISODE_RECORDER(recorder, p) {
+        if (position + room >= recorder->limit(p)) {
+            recorder->end(p, position);
         }
     }
+    show_and_unlock(p);
 }
 
 void sphere_limit_episodes(Processor *p, Position position, Position room)
 {
-    FOREACH_RECORDER(recorder, p) {
-        if (recorder->limit && position + room >= recorder->limit(p)) {
-            recorder->end(p, position);
-        }
+    if (position + room >= sphere_episode_limit(p)) {
+        end_long_episodes(p, position, room);
     }
     sphere_log_episodes(p);
 }
 
 void sphere_end_episodes(Processor *p, Position position)
 {
-    FOREACH_RECORDER(recorder, p) {
-        if (recorder->end) {
-            recorder->end(p, position);
-        }
+    if (!p->sphere->has_episodes) {
+        return;
     }
+    sphere_lock(&p->lock);
+    FOREACH_EPISODE_RECORDER(recorder, p) {
+        recorder->end(p, position);
+    }
+    show_and_unlock(p);
 }
 
 void sphere_flush_episodes(Processor *p, Position position)
 {
-    FOREACH_RECORDER(recorder, p) {
-        if (recorder->flush) {
-            recorder->flush(p, position);
-        }
+    if (!p->sphere->has_episodes) {
+        return;
     }
+    sphere_lock(&p->lock);
+    FOREACH_EPISODE_RECORDER(recorder, p) {
+        recorder->flush(p, position);
+    }
+    show_and_unlock(p);
     sphere_log_episodes(p);
 }
 
 void sphere_cut_episodes(Processor *p, Position position)
 {
-    g_assert(!p->has_new_sources && position >= p->ordered);
-    FOREACH_RECORDER(recorder, p) {
-        if (recorder->cut) {
-            recorder->cut(p, position);
+    g_assert(!p->told.sources && position >= p->ordered);
+    if (!p->sphere->has_episodes) {
+        return;
+    }
+    sphere_lock(&p->lock);
+    FOREACH_EPISODE_RECORDER(recorder, p) {
+        recorder->cut(p, position);
+    }
+    show_and_unlock(p);
+    sphere_log_episodes(p);
+}
+
+/* --- the log ------------------------------------------------------------------ */
+
+static bool take_oldest(Processor *p, const OrderRecorder *recorder, OrderEpisode *episode)
+{
+    bool any;
+
+    sphere_lock(&p->lock);
+    any = recorder->take(p, episode);
+    sphere_unlock(&p->lock);
+    return any;
+}
+
+/* Without the lock: a writer of logs may wait (invariant 7). */
+void sphere_log_episodes(Processor *p)
+{
+    FOREACH_EPISODE_RECORDER(recorder, p) {
+        OrderEpisode episode;
+
+        while (take_oldest(p, recorder, &episode)) {
+            recorder->log(p, &episode);
         }
     }
-    sphere_log_episodes(p);
 }

@@ -13,11 +13,7 @@
 
 typedef struct Fdr {
     Position seen[SPHERE_MAX_PROCESSORS];
-    /* Sources of the next step: */
-    uint32_t sources;           /* processors, a bit for each */
-    Position source[SPHERE_MAX_PROCESSORS];
-    OrderOrigin origin[SPHERE_MAX_PROCESSORS];  /* of the largest source */
-    Position implied[SPHERE_MAX_PROCESSORS];    /* by the vectors of the other sources */
+    Position implied[SPHERE_MAX_PROCESSORS];    /* by the vectors of sources of the next step */
 } Fdr;
 
 static Fdr *fdr_of(const Processor *p)
@@ -47,38 +43,11 @@ static void imply(Processor *to, const Processor *from)
     }
 }
 
-static void add_source(Fdr *fdr, unsigned from, Position position, OrderOrigin origin)
+static void fdr_after(Processor *to, Processor *from, G_GNUC_UNUSED Position position,
+                      OrderOrigin origin)
 {
-    fdr->sources |= LINE_BIT(from);
-    if (position > fdr->source[from]) {
-        fdr->source[from] = position;
-        fdr->origin[from] = origin;
-    }
-}
-
-static void fdr_after(Processor *to, Processor *from)
-{
-    add_source(fdr_of(to), from->index, from->published, ORDER_TAKEN);
-    imply(to, from);
-}
-
-static void fdr_after_position(Processor *to, Processor *from, Position position,
-                               OrderOrigin origin)
-{
-    add_source(fdr_of(to), from->index, position, origin);
-    if (!SPHERE_RULE(OLD_IMPLIES_NOTHING)) {
+    if (origin == ORDER_TAKEN || !SPHERE_RULE(OLD_IMPLIES_NOTHING)) {
         imply(to, from);
-    }
-}
-
-static void fdr_after_sources(Processor *to, const Processor *waiter)
-{
-    const Fdr *theirs = fdr_of(waiter);
-
-    for (unsigned i = 0; i < to->sphere->n_processors; i++) {
-        if (theirs->sources & LINE_BIT(i) && i != to->index) {
-            add_source(fdr_of(to), i, theirs->source[i], ORDER_PASSED);
-        }
     }
 }
 
@@ -88,16 +57,17 @@ static bool fdr_emit(Processor *to, OrderEmit *emit, void *opaque)
     bool any = false;
 
     for (unsigned i = 0; i < to->sphere->n_processors; i++) {
-        if (fdr->sources & LINE_BIT(i) &&
-            fdr->source[i] > MAX(fdr->seen[i], fdr->implied[i])) {
-            emit(to, i, fdr->source[i], opaque);
-            to->counts.arcs[fdr->origin[i]]++;
+        Position source = to->told.sources & LINE_BIT(i) ? to->told.source[i] : 0;
+
+        fdr->seen[i] = MAX(fdr->seen[i], fdr->implied[i]);
+        fdr->implied[i] = 0;
+        if (source > fdr->seen[i]) {
+            fdr->seen[i] = source;
+            emit(to, i, source, opaque);
+            to->counts.arcs[to->told.origin[i]]++;
             any = true;
         }
-        fdr->seen[i] = MAX(fdr->seen[i], MAX(fdr->source[i], fdr->implied[i]));
-        fdr->source[i] = fdr->implied[i] = 0;
     }
-    fdr->sources = 0;
     return any;
 }
 
@@ -106,7 +76,5 @@ const OrderRecorder fdr_recorder = {
     .new = fdr_new,
     .free = g_free,
     .after = fdr_after,
-    .after_position = fdr_after_position,
-    .after_sources = fdr_after_sources,
-    .emit = fdr_emit,
+    .emit_arcs = fdr_emit,
 };

@@ -63,6 +63,7 @@ Sphere *sphere_new(unsigned n_vcpus, unsigned n_cores, const void *memory, uint6
             p->order[recorder->order] = recorder->new(i, sphere->n_processors,
                                                       orders->max[recorder->order]);
         }
+        episodes_show_limit(p);
         p->l1 = i < n_vcpus ? large_table_new(l1_size(sphere)) : NULL;
     }
     return sphere;
@@ -174,7 +175,7 @@ bool sphere_has_drops(const Processor *p)
 
 bool sphere_has_arcs(const Processor *p)
 {
-    return p->has_new_sources;
+    return p->told.sources;
 }
 
 /*

@@ -9,34 +9,20 @@
  * touch no memory (replay/player.c).
  */
 #include "protocol/order.h"
-#include "protocol/sphere-lock.h"
 #include "recording/rerun-episodes.h"
 
 G_STATIC_ASSERT(SPHERE_MAX_PROCESSORS <= RERUN_MAX_STREAMS);
 
 typedef struct Rerun {
     RerunOptions options;
-    RerunStream stream;
-    /* Atomic, written under the lock. */
-    Position limit;             /* rerun_limit() */
-    uint64_t time;              /* of the present episode */
+    RerunStream stream;         /* which field belongs to which lock: karma-episodes.h */
 } Rerun;
-
-static Rerun *rerun_of(const Processor *p)
-{
-    return p->order[RACE_RERUN];
-}
 
 static RerunStream *stream_of(const Processor *p)
 {
-    return &rerun_of(p)->stream;
-}
+    Rerun *rerun = p->order[RACE_RERUN];
 
-/* Show limit and time of the present episode, which may be another.  Called with the lock held. */
-static void show(Rerun *rerun)
-{
-    __atomic_store_n(&rerun->limit, rerun_limit(&rerun->stream), __ATOMIC_RELAXED);
-    __atomic_store_n(&rerun->time, rerun->stream.time, __ATOMIC_RELAXED);
+    return &rerun->stream;
 }
 
 static void *rerun_new(unsigned index, unsigned n, Position max)
@@ -45,7 +31,6 @@ static void *rerun_new(unsigned index, unsigned n, Position max)
 
     rerun->options = (RerunOptions) { .n_streams = n, .max = max };
     rerun_init(&rerun->stream, index, &rerun->options);
-    show(rerun);
     return rerun;
 }
 
@@ -57,73 +42,32 @@ static void rerun_free(void *state)
     g_free(rerun);
 }
 
-/* Called with the lock of @from held. */
-static void follow_locked(Processor *to, Processor *from, Position position)
+static void after(Processor *to, Processor *from, Position position,
+                  G_GNUC_UNUSED OrderOrigin origin)
 {
     rerun_follow(stream_of(to), stream_of(from), position);
-    show(rerun_of(from));
 }
 
-static void after(Processor *to, Processor *from)
+static bool is_covered(const Processor *to, const Processor *from, Position position)
 {
-    follow_locked(to, from, from->published);
+    return rerun_is_covered(stream_of(to), from->index, position);
 }
 
-static void follow(Processor *to, Processor *from, Position position)
+static bool emit(Processor *to)
 {
-    if (rerun_is_covered(stream_of(to), from->index, position)) {
-        rerun_note_source(stream_of(to), from->index, position);
-        return;
-    }
-    sphere_lock(&from->lock);
-    follow_locked(to, from, position);
-    sphere_unlock(&from->lock);
-}
-
-static void after_position(Processor *to, Processor *from, Position position, OrderOrigin origin)
-{
-    if (origin == ORDER_USER_MODE) {
-        follow_locked(to, from, position);
-    } else {
-        follow(to, from, position);
-    }
-}
-
-static void after_sources(Processor *to, const Processor *waiter)
-{
-    const RerunStream *theirs = stream_of(waiter);
-
-    for (unsigned i = 0; i < to->sphere->n_processors; i++) {
-        if (theirs->told.sources & LINE_BIT(i) && i != to->index) {
-            follow(to, &to->sphere->processor[i], theirs->told.source[i]);
-        }
-    }
-}
-
-static bool emit(Processor *to, G_GNUC_UNUSED OrderEmit *emit_arc, G_GNUC_UNUSED void *opaque)
-{
-    bool step;
-
-    sphere_lock(&to->lock);
-    step = rerun_emit(stream_of(to), to->floor);
-    show(rerun_of(to));
-    sphere_unlock(&to->lock);
-    return step;
+    return rerun_emit(stream_of(to), to->floor);
 }
 
 static Position limit(const Processor *p)
 {
-    return __atomic_load_n(&rerun_of(p)->limit, __ATOMIC_RELAXED);
+    return rerun_limit(stream_of(p));
 }
 
 static void end(Processor *p, Position position)
 {
-    sphere_lock(&p->lock);
     if (position > stream_of(p)->begin) {
         rerun_end_episode(stream_of(p), position);
-        show(rerun_of(p));
     }
-    sphere_unlock(&p->lock);
 }
 
 /* Return about the latest time that some processor has. */
@@ -132,8 +76,7 @@ static uint64_t latest_time(const Sphere *sphere)
     uint64_t latest = 0;
 
     for (unsigned i = 0; i < sphere->n_processors; i++) {
-        latest = MAX(latest, __atomic_load_n(&rerun_of(&sphere->processor[i])->time,
-                                             __ATOMIC_RELAXED));
+        latest = MAX(latest, rerun_time(stream_of(&sphere->processor[i])));
     }
     return latest;
 }
@@ -145,27 +88,18 @@ static uint64_t latest_time(const Sphere *sphere)
  */
 static void flush(Processor *p, Position position)
 {
-    uint64_t latest = latest_time(p->sphere);
-
-    sphere_lock(&p->lock);
-    rerun_flush(stream_of(p), position, latest);
-    show(rerun_of(p));
-    sphere_unlock(&p->lock);
+    rerun_flush(stream_of(p), position, latest_time(p->sphere));
 }
 
-static bool log_oldest(Processor *p)
+static bool take(Processor *p, OrderEpisode *episode)
 {
-    RerunClosed closed;
-    bool any;
+    return rerun_take_closed(stream_of(p), &episode->rerun);
+}
 
-    sphere_lock(&p->lock);
-    any = rerun_take_closed(stream_of(p), &closed);
-    sphere_unlock(&p->lock);
-    if (any) {
-        p->counts.stamped++;
-        p->sphere->ops->rerun_episode(p->log, &closed);
-    }
-    return any;
+static void log_episode(Processor *p, const OrderEpisode *episode)
+{
+    p->counts.stamped++;
+    p->sphere->ops->rerun_episode(p->log, &episode->rerun);
 }
 
 const OrderRecorder rerun_recorder = {
@@ -173,12 +107,12 @@ const OrderRecorder rerun_recorder = {
     .new = rerun_new,
     .free = rerun_free,
     .after = after,
-    .after_position = after_position,
-    .after_sources = after_sources,
+    .is_covered = is_covered,
     .emit = emit,
     .limit = limit,
     .end = end,
     .flush = flush,
     .cut = end,
-    .log = log_oldest,
+    .take = take,
+    .log = log_episode,
 };

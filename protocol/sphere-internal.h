@@ -88,9 +88,18 @@ struct Processor {
         unsigned line;
     } lent[SPHERE_MAX_LENT];
 
-    /* What its next step is ordered after.  Under the request's page lock, or its own thread. */
-    bool has_new_sources;                  /* sources that were not emitted yet */
-    void *order[RACE_ORDERS];      /* state of each OrderRecorder */
+    /*
+     * Sources of its next step: what it was told since it last emitted.  Under the request's page
+     * lock, or its own thread.  A requester that passes it, and so gets what was taken for it, is
+     * ordered after each of these, too.
+     */
+    struct {
+        uint32_t sources;       /* processors, a bit for each; the rest is valid for these only */
+        Position source[SPHERE_MAX_PROCESSORS];     /* the largest one of each */
+        OrderOrigin origin[SPHERE_MAX_PROCESSORS];  /* of @source */
+    } told;
+    void *order[RACE_ORDERS];   /* state of each OrderRecorder */
+    Position episode_limit;     /* sphere_episode_limit(); atomic, written under the lock */
     void *log;                  /* for SphereOps */
 };
 

@@ -16,7 +16,7 @@
  *
  * Copies of a page are in copies.c, user mode in user-mode.c.  policy.c decides how much to request
  * and what to keep or release: it changes speed, never correctness.  order.h leads to the
- * recorder of arcs.
+ * recorders of the order.
  */
 #include <string.h>
 
@@ -127,7 +127,7 @@ static void take(Processor *p, SpherePage *page, Processor *from)
     if (!out_of_reach && SPHERE_RULE(TAKE_ARC)) {
         order_after(p, from);
     } else if (out_of_reach && SPHERE_RULE(USER_ARC)) {
-        order_after_position(p, from->index, position, ORDER_USER_MODE);
+        order_after_position(p, from, position, ORDER_USER_MODE);
     }
 }
 
@@ -184,7 +184,8 @@ static uint8_t grant_line(Processor *p, SpherePage *page, unsigned i, int64_t no
     uint8_t byte;
 
     if (line->writer && SPHERE_RULE(WRITER_ARC)) {
-        order_after_position(p, line->writer - 1, line->written, ORDER_LAST_WRITER);
+        order_after_position(p, &p->sphere->processor[line->writer - 1], line->written,
+                             ORDER_LAST_WRITER);
     }
     p->counts.migratory += access != p->request.access;
     byte = line_grant(line, p->index, p->request.access, access);
@@ -405,7 +406,7 @@ static bool can_give_back(Processor *p, const SpherePage *page, const Line *line
 
 void sphere_give_back(Processor *p, Position position)
 {
-    g_assert(!p->has_new_sources);
+    g_assert(!p->told.sources);
     if (position < p->ordered) {
         return;         /* no step has ended since an arc came in (invariant 4): next boundary */
     }
@@ -571,19 +572,22 @@ SphereAnswer sphere_enter_code(Processor *p, uint64_t offset)
 
 void sphere_arcs(Processor *p, OrderEmit *emit, void *opaque)
 {
-    bool step = false;
+    const OrderRecorder *fdr = p->sphere->recorder[RACE_FDR];
+    bool step;
 
-    if (p->has_new_sources) {
-        p->has_new_sources = false;
-        FOREACH_RECORDER(recorder, p) {
-            step |= recorder->emit(p, emit, opaque);
-        }
-        if (step) {
-            p->ordered = SPHERE_RULE(ORDERED) ? p->floor + 1 : 0;
-        }
-        if (p->sphere->has_episodes) {
-            sphere_log_episodes(p);
-        }
+    if (!p->told.sources) {
+        return;
+    }
+    step = fdr && fdr->emit_arcs(p, emit, opaque);
+    if (p->sphere->has_episodes) {
+        step |= episodes_emit(p);
+    }
+    p->told.sources = 0;
+    if (step) {
+        p->ordered = SPHERE_RULE(ORDERED) ? p->floor + 1 : 0;
+    }
+    if (p->sphere->has_episodes) {
+        sphere_log_episodes(p);
     }
 }
 
@@ -627,7 +631,7 @@ void sphere_serve(Processor *p, Position position)
 {
     uint32_t asleep;
 
-    g_assert(!p->has_new_sources && position >= p->ordered);
+    g_assert(!p->told.sources && position >= p->ordered);
     copies_let_go(p);
     sphere_published(p);
     p->published = position;
@@ -641,7 +645,7 @@ void sphere_serve(Processor *p, Position position)
 
 void sphere_safe(Processor *p, Position position)
 {
-    g_assert(!p->has_new_sources && position >= p->ordered);
+    g_assert(!p->told.sources && position >= p->ordered);
     become_safe(p, position);
     wake(p->sphere, serve_inbox(p, NULL, EVERYBODY));
 }

@@ -56,7 +56,7 @@ void sphere_open_page(Sphere *sphere, uint64_t offset)
 
 void sphere_enter_user(Processor *p, Position position)
 {
-    g_assert(!p->has_new_sources && position >= p->ordered);
+    g_assert(!p->told.sources && position >= p->ordered);
     sphere_lock(&p->lock);
     copies_let_go(p);
     sphere_published(p);

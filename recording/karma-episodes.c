@@ -87,6 +87,17 @@ static void raise_vector(const KarmaStream *k, uint64_t *vector, const uint64_t 
     }
 }
 
+/* Return the streams from which edges wait to be emitted. */
+static uint32_t waiting_edges(const KarmaStream *k)
+{
+    uint32_t set = 0;
+
+    for (unsigned i = 0; i < k->options->n_streams; i++) {
+        set |= k->told.edges[i] ? BIT(i) : 0;
+    }
+    return set;
+}
+
 /* --- the source: Figure 6 (a) ----------------------------------------------------------- */
 
 /*
@@ -107,7 +118,7 @@ static KarmaEpisode *episode_before(KarmaStream *from, Position s)
 
 bool karma_is_covered(const KarmaStream *to, unsigned from, Position s)
 {
-    return s <= MAX(to->covered[from], to->told.source[from]);
+    return s <= to->covered[from];
 }
 
 /* Return true if an edge from @e to @to would repeat a path that is known. */
@@ -131,12 +142,6 @@ static void add_edge(KarmaStream *to, const KarmaStream *from, KarmaEpisode *e)
     *known = MAX(*known, e->index + 1);
 }
 
-void karma_note_source(KarmaStream *to, unsigned from, Position s)
-{
-    to->told.sources |= BIT(from);
-    to->told.source[from] = MAX(to->told.source[from], s);
-}
-
 static void follow_episode(KarmaStream *to, KarmaStream *from, KarmaEpisode *e, Position s)
 {
     bool is_now = e == &from->now;
@@ -157,12 +162,15 @@ static void follow_episode(KarmaStream *to, KarmaStream *from, KarmaEpisode *e, 
 
 void karma_follow(KarmaStream *to, KarmaStream *from, Position s)
 {
-    KarmaEpisode *e = episode_before(from, s);
-    bool covered = karma_is_covered(to, from->stream, s);
+    KarmaEpisode *e;
 
     g_assert(to != from);
-    karma_note_source(to, from->stream, s);
-    if (covered || !e) {
+    if (karma_is_covered(to, from->stream, s)) {
+        return;
+    }
+    to->covered[from->stream] = s;
+    e = episode_before(from, s);
+    if (!e) {
         return;
     }
     if (EPISODE_RULE(GIVEN)) {
@@ -257,7 +265,7 @@ bool karma_flush(KarmaStream *stream, Position at)
 
 void karma_cut(KarmaStream *stream, Position at)
 {
-    g_assert(!stream->told.sources);
+    g_assert(!waiting_edges(stream));
     if (!karma_flush(stream, at)) {
         g_assert_not_reached();
     }
@@ -266,17 +274,6 @@ void karma_cut(KarmaStream *stream, Position at)
 }
 
 /* --- the target: Figure 6 (b) ------------------------------------------------------------ */
-
-/* Return the streams from which edges wait to be emitted. */
-static uint32_t waiting_edges(const KarmaStream *k)
-{
-    uint32_t set = 0;
-
-    for (unsigned i = 0; i < k->options->n_streams; i++) {
-        set |= k->told.edges[i] ? BIT(i) : 0;
-    }
-    return set;
-}
 
 /* Return true if edges from the streams in @set to the step at @floor need another episode. */
 static bool must_end(const KarmaStream *k, uint32_t set, Position floor)
@@ -338,10 +335,8 @@ static bool enter_edges(KarmaStream *k, Position floor)
 static void forget_told(KarmaStream *k)
 {
     for (unsigned i = 0; i < k->options->n_streams; i++) {
-        k->covered[i] = MAX(k->covered[i], k->told.source[i]);
-        k->told.source[i] = k->told.known[i] = 0;
+        k->told.known[i] = 0;
     }
-    k->told.sources = 0;
     k->told.need = 0;
 }
 

@@ -103,15 +103,10 @@ typedef struct KarmaStream {
     EpisodeQueue closed;        /* of KarmaClosed */
 
     /* Owner; while the owner has a request, under the lock of the requested page. */
-    Position covered[KARMA_MAX_STREAMS];        /* the largest s that was told and emitted */
+    Position covered[KARMA_MAX_STREAMS];        /* the largest s that was told of each stream */
     uint64_t known[KARMA_MAX_STREAMS];  /* at least so many episodes come before the next step */
+    /* What was told since the last emit: */
     struct {
-        /*
-         * Streams that were told of, and the largest s of each.  A requester that passes this
-         * stream, and so gets what was taken for it, follows each of them.
-         */
-        uint32_t sources;
-        Position source[KARMA_MAX_STREAMS];
         unsigned edges[KARMA_MAX_STREAMS];      /* new edges from each, mostly 0 or 1 */
         uint64_t need;          /* the least time for the episode of the next step */
         uint64_t known[KARMA_MAX_STREAMS];
@@ -124,12 +119,9 @@ void karma_clear(KarmaStream *stream);
 
 /*
  * Return true if a pair from position @s of stream @from is covered by pairs that were told to @to
- * before.  Then no edge is needed.  A caller that looks before it takes the lock of @from must
- * still call karma_note_source(): a requester that passes @to may not be covered.
+ * before.  Then karma_follow() does nothing, and needs no lock of @from.  Owner's locks of @to.
  */
 bool karma_is_covered(const KarmaStream *to, unsigned from, Position s);
-/* Note that a covered pair was told.  Owner's locks of @to. */
-void karma_note_source(KarmaStream *to, unsigned from, Position s);
 /*
  * Order the next step of @to after the steps of @from below @s: the left half of Figure 6.  Locks:
  * that of @from, and the owner's of @to.

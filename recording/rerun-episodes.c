@@ -29,6 +29,16 @@ bool rerun_take_closed(RerunStream *stream, RerunClosed *closed)
     return episode_queue_pop(&stream->closed, closed);
 }
 
+uint64_t rerun_time(const RerunStream *stream)
+{
+    return __atomic_load_n(&stream->time, __ATOMIC_RELAXED);
+}
+
+static void set_time(RerunStream *stream, uint64_t time)
+{
+    __atomic_store_n(&stream->time, time, __ATOMIC_RELAXED);
+}
+
 void rerun_end_episode(RerunStream *stream, Position at)
 {
     RerunClosed closed = { stream->begin, at, stream->time };
@@ -37,7 +47,8 @@ void rerun_end_episode(RerunStream *stream, Position at)
     if (at > stream->begin) {
         episode_queue_push(&stream->closed, &closed);
         stream->begin = at;
-        stream->after = ++stream->time;
+        stream->after = stream->time + 1;
+        set_time(stream, stream->after);
     }
 }
 
@@ -51,7 +62,7 @@ void rerun_flush(RerunStream *stream, Position at, uint64_t least)
     rerun_end_episode(stream, at);
     if (least > stream->time) {
         episode_queue_push(&stream->closed, &empty);
-        stream->time = least;
+        set_time(stream, least);
     }
 }
 
@@ -62,49 +73,31 @@ Position rerun_limit(const RerunStream *stream)
 
 bool rerun_is_covered(const RerunStream *to, unsigned from, Position s)
 {
-    return s <= MAX(to->covered[from], to->told.source[from]);
-}
-
-void rerun_note_source(RerunStream *to, unsigned from, Position s)
-{
-    to->told.sources |= UINT32_C(1) << from;
-    to->told.source[from] = MAX(to->told.source[from], s);
+    return s <= to->covered[from];
 }
 
 void rerun_follow(RerunStream *to, RerunStream *from, Position s)
 {
-    bool covered = rerun_is_covered(to, from->stream, s);
-
     g_assert(to != from);
-    rerun_note_source(to, from->stream, s);
-    if (covered) {
+    if (rerun_is_covered(to, from->stream, s)) {
         return;
     }
+    to->covered[from->stream] = s;
     if (s > from->begin && EPISODE_RULE(CONFLICT)) {
         rerun_end_episode(from, s);
     }
     if (EPISODE_RULE(LATER)) {
-        to->told.need = MAX(to->told.need, from->after);
+        to->need = MAX(to->need, from->after);
     }
-}
-
-static void forget_told(RerunStream *stream)
-{
-    for (unsigned i = 0; i < stream->options->n_streams; i++) {
-        stream->covered[i] = MAX(stream->covered[i], stream->told.source[i]);
-        stream->told.source[i] = 0;
-    }
-    stream->told.sources = 0;
-    stream->told.need = 0;
 }
 
 bool rerun_emit(RerunStream *to, Position floor)
 {
-    uint64_t need = to->told.need;
+    uint64_t need = to->need;
 
     g_assert(floor >= to->begin);
-    to->time = MAX(to->time, need);
-    forget_told(to);
+    set_time(to, MAX(to->time, need));
+    to->need = 0;
     /* A taker from the begin gets @after, which may be too early for what was told. */
     return floor == to->begin && need > to->after;
 }

@@ -40,26 +40,21 @@ typedef struct RerunStream {
 
     /* Under the stream's lock. */
     Position begin;             /* of the present episode; nothing from here on was given */
-    uint64_t time;              /* of the present episode; may be raised */
+    uint64_t time;              /* of the present episode; may be raised; atomic: rerun_time() */
     uint64_t after;             /* later than the time of the episode before; 0: there is none */
     EpisodeQueue closed;        /* of RerunClosed */
 
     /* Owner; while the owner has a request, under the lock of the requested page. */
-    Position covered[RERUN_MAX_STREAMS];        /* the largest s that was told and emitted */
-    struct {
-        uint32_t sources;       /* as Karma's */
-        Position source[RERUN_MAX_STREAMS];
-        uint64_t need;          /* the least time for the episode of the next step */
-    } told;
+    Position covered[RERUN_MAX_STREAMS];        /* the largest s that was told of each stream */
+    uint64_t need;              /* the least time for the episode of the next step */
 } RerunStream;
 
 /* Initialise @stream, at position 0.  @options must outlive it. */
 void rerun_init(RerunStream *stream, unsigned index, const RerunOptions *options);
 void rerun_clear(RerunStream *stream);
 
-/* As karma_is_covered() and karma_note_source(). */
+/* As karma_is_covered(). */
 bool rerun_is_covered(const RerunStream *to, unsigned from, Position s);
-void rerun_note_source(RerunStream *to, unsigned from, Position s);
 /*
  * Order the next step of @to after the steps of @from below @s, and end the episode of @from there.
  * Locks: that of @from, and the owner's of @to.
@@ -71,6 +66,8 @@ void rerun_follow(RerunStream *to, RerunStream *from, Position s);
  */
 bool rerun_emit(RerunStream *to, Position floor);
 
+/* Return the time of the present episode, which may be raised at any moment.  Any thread. */
+uint64_t rerun_time(const RerunStream *stream);
 /* Return where the present episode must end, as karma_limit().  Stream's lock. */
 Position rerun_limit(const RerunStream *stream);
 /*

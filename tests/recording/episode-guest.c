@@ -32,7 +32,9 @@ typedef struct GuestStream {
     uint32_t wanted;            /* lines that its next step accesses, and were not granted yet */
     uint32_t granted, written;  /* lines that its next step reads or writes; of these: writes */
     uint32_t unemitted;         /* of @granted: since it emitted; another may pass it */
-    bool has_told;              /* since it emitted */
+    /* Since it emitted: */
+    uint32_t sources;           /* streams that it was told of */
+    Position source[GUEST_STREAMS];     /* the largest s of each of them */
 } GuestStream;
 
 typedef struct Guest {
@@ -81,6 +83,8 @@ static void collect(Guest *g, unsigned i)
 
 static void tell(Guest *g, unsigned to, unsigned from, Position s)
 {
+    GuestStream *target = &g->stream[to];
+
     if (g->order == GUEST_RERUN) {
         rerun_follow(&g->rerun[to], &g->rerun[from], s);
     } else {
@@ -90,7 +94,8 @@ static void tell(Guest *g, unsigned to, unsigned from, Position s)
         karma_follow(&g->karma[to], &g->karma[from], s);
     }
     g->stream[from].given = MAX(g->stream[from].given, s);
-    g->stream[to].has_told = true;
+    target->source[from] = target->sources >> from & 1 ? MAX(target->source[from], s) : s;
+    target->sources |= 1u << from;
 }
 
 static void emit(Guest *g, unsigned i)
@@ -102,7 +107,7 @@ static void emit(Guest *g, unsigned i)
     if (must_step) {
         s->ordered = s->floor + 1;
     }
-    s->has_told = false;
+    s->sources = 0;
     s->unemitted = 0;
 }
 
@@ -127,7 +132,7 @@ static uint64_t latest_time(const Guest *g)
     uint64_t latest = 0;
 
     for (unsigned i = 0; i < g->n_streams; i++) {
-        latest = MAX(latest, g->rerun[i].time);
+        latest = MAX(latest, rerun_time(&g->rerun[i]));
     }
     return latest;
 }
@@ -182,14 +187,10 @@ static bool can_give(const Guest *g, unsigned holder, const GuestLine *line)
 static void pass(Guest *g, unsigned to, unsigned waiter, uint32_t line)
 {
     GuestStream *s = &g->stream[waiter];
-    bool is_rerun = g->order == GUEST_RERUN;
-    uint32_t sources = is_rerun ? g->rerun[waiter].told.sources : g->karma[waiter].told.sources;
-    const Position *source = is_rerun ? g->rerun[waiter].told.source
-                                      : g->karma[waiter].told.source;
 
     for (unsigned i = 0; i < g->n_streams; i++) {
-        if (sources >> i & 1 && i != to && EPISODE_RULE(PASSED)) {
-            tell(g, to, i, source[i]);
+        if (s->sources >> i & 1 && i != to && EPISODE_RULE(PASSED)) {
+            tell(g, to, i, s->source[i]);
         }
     }
     s->granted &= ~line;
@@ -363,7 +364,7 @@ static void settle(Guest *g, unsigned i)
 {
     GuestStream *s = &g->stream[i];
 
-    if (s->has_told || s->granted) {
+    if (s->sources || s->granted) {
         move_floor(g, i);
         emit(g, i);
         end_step(g, i, true);
