@@ -96,7 +96,7 @@ static bool take(Processor *p, OrderEpisode *episode)
     return karma_take_closed(stream_of(p), &episode->karma);
 }
 
-static void log_episode(Processor *p, const OrderEpisode *episode)
+static void count_and_log(Processor *p, const OrderEpisode *episode)
 {
     p->counts.episodes++;
     p->counts.edges += karma_n_preds(&episode->karma);
@@ -115,5 +115,5 @@ const OrderRecorder karma_recorder = {
     .flush = flush,
     .cut = cut,
     .take = take,
-    .log = log_episode,
+    .log = count_and_log,
 };

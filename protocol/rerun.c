@@ -96,7 +96,7 @@ static bool take(Processor *p, OrderEpisode *episode)
     return rerun_take_closed(stream_of(p), &episode->rerun);
 }
 
-static void log_episode(Processor *p, const OrderEpisode *episode)
+static void count_and_log(Processor *p, const OrderEpisode *episode)
 {
     p->counts.stamped++;
     p->sphere->ops->rerun_episode(p->log, &episode->rerun);
@@ -114,5 +114,5 @@ const OrderRecorder rerun_recorder = {
     .flush = flush,
     .cut = end,
     .take = take,
-    .log = log_episode,
+    .log = count_and_log,
 };

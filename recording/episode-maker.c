@@ -9,6 +9,7 @@
  */
 #include "recording/episode-maker.h"
 
+#include "recording/episode-log.h"
 #include "recording/karma-episodes.h"
 #include "recording/rerun-episodes.h"
 
@@ -65,16 +66,8 @@ static void log_karma(EpisodeMaker *maker, unsigned stream)
     KarmaClosed closed;
 
     while (karma_take_closed(&maker->karma[stream], &closed)) {
-        g_autoptr(GByteArray) again = g_byte_array_new();
-
-        for (uint8_t i = 0; i < maker->n_streams; i++) {
-            for (unsigned n = 0; n < closed.again[i]; n++) {
-                g_byte_array_append(again, &i, 1);
-            }
-        }
-        log_episode(log_writer_stream(maker->writer, stream), closed.end, closed.pred, closed.succ,
-                    again->data, again->len);
-        maker->arcs[RACE_KARMA] += __builtin_popcount(closed.pred) + again->len;
+        episode_log_karma(log_writer_stream(maker->writer, stream), &closed);
+        maker->arcs[RACE_KARMA] += karma_n_preds(&closed);
     }
 }
 
@@ -83,7 +76,7 @@ static void log_rerun(EpisodeMaker *maker, unsigned stream)
     RerunClosed closed;
 
     while (rerun_take_closed(&maker->rerun[stream], &closed)) {
-        log_stamped(log_writer_stream(maker->writer, stream), closed.end, closed.time);
+        episode_log_rerun(log_writer_stream(maker->writer, stream), &closed);
         maker->arcs[RACE_RERUN]++;
     }
 }

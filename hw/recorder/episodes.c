@@ -4,11 +4,9 @@
  * rests, by the log writer's thread or the main thread, which keep it at rest meanwhile.
  */
 #include "qemu/osdep.h"
-#include "qemu/host-utils.h"
 
 #include "hw/recorder/episodes.h"
-#include "recording/karma-episodes.h"
-#include "recording/rerun-episodes.h"
+#include "recording/episode-log.h"
 
 static struct {
     LogWriter *writer;          /* NULL: there are no episodes */
@@ -18,30 +16,14 @@ static struct {
 
 /* --- the log ---------------------------------------------------------------- */
 
-/* Name each stream of pred once for each edge beyond the first. */
-static size_t list_again(const KarmaClosed *closed, uint8_t *list, size_t most)
-{
-    size_t n = 0;
-
-    for (unsigned i = 0; i < SPHERE_MAX_PROCESSORS; i++) {
-        for (unsigned k = 0; k < closed->again[i] && n < most; k++) {
-            list[n++] = i;
-        }
-    }
-    return n;
-}
-
 void recorder_log_karma(void *log, const KarmaClosed *closed)
 {
-    size_t n = karma_n_preds(closed) - ctpop32(closed->pred);
-    g_autofree uint8_t *again = n ? g_malloc(n) : NULL;
-
-    log_episode(log, closed->end, closed->pred, closed->succ, again, list_again(closed, again, n));
+    episode_log_karma(log, closed);
 }
 
 void recorder_log_rerun(void *log, const RerunClosed *closed)
 {
-    log_stamped(log, closed->end, closed->time);
+    episode_log_rerun(log, closed);
 }
 
 /* --- ends of episodes -------------------------------------------------------- */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "recording/cut.h"
+#include "recording/episode-log.h"
 #include "recording/order-reader.h"
 #include "recording/registers.h"
 #include "recording/total-order.h"
@@ -14,19 +15,6 @@
 #include "tests/recording/order-test.h"
 
 /* --- writing ------------------------------------------------------------------------------- */
-
-/* Log an episode of Karma, with each stream that counts again. */
-static void write_karma(LogStream *stream, const KarmaClosed *e)
-{
-    g_autoptr(GByteArray) again = g_byte_array_new();
-
-    for (uint8_t i = 0; i < GUEST_STREAMS; i++) {
-        for (unsigned k = 0; k < e->again[i]; k++) {
-            g_byte_array_append(again, &i, 1);
-        }
-    }
-    log_episode(stream, e->end, e->pred, e->succ, again->data, again->len);
-}
 
 /*
  * Log an episode.  Events of the order log within it come first; each has its number.  That of DMA
@@ -47,7 +35,7 @@ static void write_episode(Recording *r, LogStream *stream, unsigned i, const Gue
         }
     }
     if (r->guest->order == GUEST_KARMA) {
-        write_karma(stream, &e->e);
+        episode_log_karma(stream, &e->e);
     } else {
         log_stamped(stream, e->e.end, e->e.time);
     }
