@@ -4,16 +4,15 @@
 import contextlib
 import os
 import re
-import signal
 import socket
 import time
 
 from tests.lib.gdb import Gdb, symbols
-from tests.lib.guest_recording import GuestWorkspace, end, stock_command
+from tests.lib.guest_recording import GuestWorkspace, end, kill_recorder, stock_command
 from tests.lib.process import one_line, run
 from tests.lib.tap import check, main, test, test_each
 from tests.lib.time_travel import TRAVEL_S, Excursions, judge, met_an_end, travel
-from tests.lib.tool import REPRISE, emulator_of, info
+from tests.lib.tool import REPRISE, info
 
 work = GuestWorkspace()
 MEM_MIB = 128
@@ -607,8 +606,7 @@ def a_recording_that_was_cut_off_has_a_past_too():
                           boot=("--mem", str(MEM_MIB)))
     process = work.start("record", "-o", directory, "--checkpoint-interval", "0.6", "--", *guest)
     work.console.wait_for(b"racey: ", process)
-    os.kill(emulator_of(process), signal.SIGKILL)
-    end(process, 1)
+    kill_recorder(process)
     check(not info(directory)["complete"], info(directory))
     with travel(work, directory, "--at", "end") as session:
         check(session.moment() == session.last, session.when())

@@ -20,7 +20,7 @@ import subprocess
 from tests.lib.checkout import TOP
 from tests.lib.process import one_line, run
 from tests.lib.tap import after_test, check
-from tests.lib.tool import REPRISE, info, need, stop_tool
+from tests.lib.tool import REPRISE, info, kill_emulator, need, stop_tool
 from tests.lib.workspace import PATIENCE_S, Workspace, replay_command
 
 QUIT_S = 10
@@ -39,6 +39,12 @@ def end(process, status=0):
     check(process.returncode == status,
           f"{' '.join(process.args)}: status {process.returncode}, not {status}: {said}")
     return said
+
+
+def kill_recorder(process):
+    """Kill the QEMU that records; return what the tool says of that on stderr."""
+    kill_emulator(process)
+    return end(process, 1)
 
 
 def check_race(directory):

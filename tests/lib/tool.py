@@ -50,6 +50,11 @@ def emulator_of(process):
         return None
 
 
+def kill_emulator(process):
+    """Kill the QEMU that the tool started: the tool tells of that, and ends."""
+    os.kill(emulator_of(process), signal.SIGKILL)
+
+
 def stop_tool(process, patience_s):
     """End the tool, and its QEMU, which may be past listening."""
     if process.poll() is not None:

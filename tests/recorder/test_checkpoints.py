@@ -5,15 +5,14 @@ import json
 import os
 import re
 import shutil
-import signal
 import time
 
 from tests.guest import bare_guest
-from tests.lib.guest_recording import GuestWorkspace, end, stock_command
+from tests.lib.guest_recording import GuestWorkspace, end, kill_recorder, stock_command
 from tests.lib.process import run
 from tests.lib.qmp import Qmp
 from tests.lib.tap import check, main, test, test_each
-from tests.lib.tool import BIN, REPRISE, emulator_of, info
+from tests.lib.tool import BIN, REPRISE, info
 
 work = GuestWorkspace()
 MOST_PAUSE_S = 1.0          # the bar is 0.1 on an idle host: make bench measures that
@@ -126,8 +125,7 @@ def a_recorder_that_was_killed_replays_from_its_last_checkpoint():
                          "--run", "while :; do date; done")
     work.console.wait_for(b"reprise: begin", process)
     time.sleep(2.5)
-    os.kill(emulator_of(process), signal.SIGKILL)
-    end(process, 1)
+    kill_recorder(process)
     recorded = work.console.read()
     last = len(info(directory)["checkpoints"]) - 1
     check(last >= 2, "too few checkpoints")

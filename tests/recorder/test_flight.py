@@ -6,7 +6,7 @@ import signal
 import time
 
 from tests.lib.checkout import BUILD
-from tests.lib.guest_recording import GuestWorkspace, end, stock_command
+from tests.lib.guest_recording import GuestWorkspace, end, kill_recorder, stock_command
 from tests.lib.process import run
 from tests.lib.qmp import Qmp
 from tests.lib.tap import check, main, test, test_each
@@ -128,8 +128,7 @@ def one_that_was_killed_replays():
     first = info(directory)["checkpoints"][0]
     while info(directory)["checkpoints"][0] == first:
         time.sleep(0.1)
-    os.kill(emulator_of(process), signal.SIGKILL)
-    end(process, 1)
+    kill_recorder(process)
     shown, line = work.replay(directory)
     check("replayed up to the cut" in line and shown in work.console.read(), line)
     run(REPRISE, "verify", directory)

@@ -12,10 +12,10 @@ import time
 
 from tests.guest import bare_guest
 from tests.lib.damage import check_noticed, check_refused, random_damage, spoil
-from tests.lib.guest_recording import GuestWorkspace, check_race, end, stock_command
+from tests.lib.guest_recording import GuestWorkspace, check_race, end, kill_recorder, stock_command
 from tests.lib.process import one_line, run
 from tests.lib.tap import check, main, test, test_each
-from tests.lib.tool import BIN, REPRISE, emulator_of, info
+from tests.lib.tool import BIN, REPRISE, info
 
 work = GuestWorkspace()
 ALONE = ["karma", "karma:1024", "karma:0", "rerun", "rerun:256"]
@@ -121,8 +121,7 @@ def a_killed_recorder_loses_little(order):
     time.sleep(1)
     before = work.console.read()
     time.sleep(1)
-    os.kill(emulator_of(process), signal.SIGKILL)
-    end(process, 1)
+    kill_recorder(process)
     recorded = work.console.read()
     for name in map(name_of, order.split(",")):
         shown, said = work.replay(directory, "--order", name)

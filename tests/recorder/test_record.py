@@ -12,11 +12,11 @@ import time
 
 from tests.guest import bare_guest
 from tests.lib.checksum import change_manifest
-from tests.lib.guest_recording import GuestWorkspace, end
+from tests.lib.guest_recording import GuestWorkspace, end, kill_recorder
 from tests.lib.process import one_line, run
 from tests.lib.qmp import Qmp
 from tests.lib.tap import check, main, test, test_each
-from tests.lib.tool import BIN, REPRISE, emulator_of, info
+from tests.lib.tool import BIN, REPRISE, emulator_of, info, kill_emulator
 from tests.lib.workspace import PATIENCE_S
 
 work = GuestWorkspace()
@@ -339,8 +339,8 @@ def a_recorder_that_is_killed_loses_a_second_at_most(how):
     time.sleep(1)
     before = work.console.read()
     time.sleep(1)
-    os.kill(emulator_of(process), signal.SIGKILL)
-    check("was cut off: QEMU ended with signal 9" in one_line(end(process, 1)), "said otherwise")
+    said = one_line(kill_recorder(process))
+    check("was cut off: QEMU ended with signal 9" in said, said)
     replay_to_the_cut(directory, work.console.read(), before)
 
 
@@ -394,7 +394,7 @@ def a_tool_that_is_killed_leaves_no_qemu_behind():
 def a_qemu_that_dies_during_replay_is_status_2():
     process = work.start("replay", work.hello()[0])
     work.console.wait_for(b"reprise:", process)
-    os.kill(emulator_of(process), signal.SIGKILL)
+    kill_emulator(process)
     check("signal 9" in one_line(end(process, 2)), "said otherwise")
 
 

@@ -8,14 +8,13 @@ import os
 import random
 import re
 import shutil
-import signal
 
 from tests.lib.damage import (Damage, check_noticed, check_refused, check_repair, files_of,
                               random_damage, spoil)
-from tests.lib.guest_recording import GuestWorkspace, end
+from tests.lib.guest_recording import GuestWorkspace, kill_recorder
 from tests.lib.process import one_line, run
 from tests.lib.tap import check, main, test, test_each
-from tests.lib.tool import REPRISE, emulator_of
+from tests.lib.tool import REPRISE
 
 work = GuestWorkspace()
 SEED = 5
@@ -133,8 +132,7 @@ def a_killed_recording_is_sound_and_gets_its_cut():
     # Not while it goes on.
     done = run(REPRISE, "repair", directory, status=2)
     check("is being written" in one_line(done.stderr), done.stderr)
-    os.kill(emulator_of(process), signal.SIGKILL)
-    end(process, 1)
+    kill_recorder(process)
     sound = run(REPRISE, "verify", directory).stdout
     cut = re.search(r"is sound, not complete, and replays up to ([0-9:,]+):", sound).group(1)
     said = run(REPRISE, "repair", directory).stdout

@@ -6,14 +6,13 @@ import hashlib
 import os
 import random
 import re
-import signal
 import time
 
-from tests.lib.guest_recording import GuestWorkspace, end, stock_command
+from tests.lib.guest_recording import GuestWorkspace, end, kill_recorder, stock_command
 from tests.lib.process import one_line, run
 from tests.lib.qmp import Qmp
 from tests.lib.tap import check, main, test, test_each
-from tests.lib.tool import REPRISE, emulator_of, info, last_moment
+from tests.lib.tool import REPRISE, info, last_moment
 
 work = GuestWorkspace()
 MEM_MIB = 128
@@ -167,8 +166,7 @@ def what_a_disk_writes_and_what_was_cut_off_have_moments_too():
     while work.console.read().count(b"/dev/vda") < 2:
         check(process.poll() is None, "it ended")
         time.sleep(0.05)
-    os.kill(emulator_of(process), signal.SIGKILL)
-    end(process, 1)
+    kill_recorder(process)
     last = last_moment(directory)
     for moment in (last * 9 // 10, last - 1000):
         states = [state_at(directory, moment, *args) for args in

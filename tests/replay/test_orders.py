@@ -2,15 +2,14 @@
 """One run of four vCPUs and a disk, replayed by each order of its steps, in each way there is."""
 
 import os
-import signal
 import time
 
-from tests.lib.guest_recording import GuestWorkspace, end, stock_command
+from tests.lib.guest_recording import GuestWorkspace, end, kill_recorder, stock_command
 from tests.lib.process import run
 from tests.lib.qmp import Qmp
 from tests.lib.tap import check, main, test, test_each
 from tests.lib.time_travel import Excursions, judge, travel
-from tests.lib.tool import REPRISE, emulator_of, info
+from tests.lib.tool import REPRISE, info
 
 work = GuestWorkspace()
 DISK_MIB = 4
@@ -123,8 +122,7 @@ def what_was_cut_off_is_replayed_by_each_order():
                          "racey -t 4 -n 5000; while :; do date; sleep 0.1; done")
     work.console.wait_for(b" UTC ", process)
     time.sleep(1)
-    os.kill(emulator_of(process), signal.SIGKILL)
-    process.wait()
+    kill_recorder(process)
     converted = convert(directory, "cut", ORDERS)
     seen = [work.replay(converted, *WAYS[way]) for way in ("fdr", "karma", "karma by positions",
                                                            "rerun")]

@@ -12,17 +12,16 @@ import http.server
 import os
 import re
 import shutil
-import signal
 import threading
 import time
 
 from tests.guest import arm32_program, bare_guest
 from tests.lib.checkout import BUILD, TOP
-from tests.lib.guest_recording import GuestWorkspace, check_race, end, stock_command
+from tests.lib.guest_recording import GuestWorkspace, check_race, end, kill_recorder, stock_command
 from tests.lib.process import run
 from tests.lib.qmp import Qmp
 from tests.lib.tap import check, main, skip, test, test_each
-from tests.lib.tool import BIN, REPRISE, emulator_of, info
+from tests.lib.tool import BIN, REPRISE, info
 
 work = GuestWorkspace()
 CHANGE_INPUT = os.path.join(BUILD, "core/tests/tools/change-input")
@@ -49,8 +48,7 @@ def cycle(name, command, *qemu_args, changes=(), smp=1, options=()):
 
 def kill_and_replay(process, directory):
     """What a replay up to the cut shows, and what was shown before the recorder was killed."""
-    os.kill(emulator_of(process), signal.SIGKILL)
-    end(process, 1)
+    kill_recorder(process)
     recorded = work.console.read()
     replayed, said = work.replay(directory)
     check("replayed up to the cut" in said and recorded.startswith(replayed), said)

@@ -13,11 +13,10 @@ import os
 import random
 import re
 import shutil
-import signal
 import subprocess
 import time
 
-from tests.lib.tool import emulator_of
+from tests.lib.tool import kill_emulator
 from tests.soak.cases import Case, image_with
 from tests.soak.guest import QMP, Failure, connect, guest_command, run_tool
 
@@ -51,7 +50,7 @@ def kill_at(moment, samples):
                 if state["state"] == "recording":
                     samples.append((now, positions(state["point"])))
                 time.sleep(SAMPLE_S)
-            os.kill(emulator_of(process), signal.SIGKILL)
+            kill_emulator(process)
             samples.append((time.monotonic(), None))
     return meanwhile
 
