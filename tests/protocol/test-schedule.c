@@ -9,9 +9,8 @@
 #include <glib.h>
 #include <sched.h>
 
-#include "protocol/schedule.h"
+#include "tests/protocol/schedule-test.h"
 
-#define STREAMS 4
 #define STEPS 300
 
 typedef struct Wait {
@@ -22,10 +21,7 @@ typedef struct Wait {
 static Wait waits[STREAMS][STEPS];      /* before each step; for the stream itself: none */
 static Schedule *schedule;
 static int wanted_stop;                 /* atomic: how often a stream was kicked */
-static GMutex order_lock;
-static GString *order;                  /* the streams of all steps, in their order */
 static int n_cores;                     /* cores that the streams share; 0: not shared */
-static cpu_set_t all_cores;
 
 static void kick(unsigned stream)
 {
@@ -33,14 +29,7 @@ static void kick(unsigned stream)
     g_atomic_int_inc(&wanted_stop);
 }
 
-/* Return true now and then, as for a vCPU that must leave cpu_exec(). */
-static bool interrupted(unsigned stream)
-{
-    (void)stream;
-    return g_random_int_range(0, 1000) == 0;
-}
-
-static const ScheduleOps ops = { .kick = kick, .interrupted = interrupted };
+static const ScheduleOps ops = { .kick = kick, .interrupted = interrupted_at_times };
 
 /* Draw an order of all steps, and arcs that agree with it. */
 static void make_waits(GRand *rand)
@@ -112,9 +101,7 @@ static gpointer run_stream(gpointer data)
             g_assert_cmpuint(schedule_reached(schedule, wait->stream), >=, wait->position);
         }
         check_turn(stream);
-        g_mutex_lock(&order_lock);
-        g_string_append_c(order, 'a' + stream);
-        g_mutex_unlock(&order_lock);
+        note_stream(stream);
     }
     schedule_publish(schedule, stream, STEPS);
     schedule_end(schedule, stream);
@@ -124,31 +111,14 @@ static gpointer run_stream(gpointer data)
     return NULL;
 }
 
-typedef enum Mode {
-    FREELY,
-    SHARING_CORES,
-    TAKING_TURNS,
-} Mode;
-
 static char *run(Mode mode)
 {
-    GThread *thread[STREAMS];
+    char *order;
 
     schedule = schedule_new(STREAMS, &ops);
-    if (mode == TAKING_TURNS) {
-        schedule_take_turns(schedule, STREAMS);
-    } else if (mode == SHARING_CORES) {
-        schedule_share_cores(schedule, STREAMS);
-    }
-    order = g_string_new(NULL);
-    for (unsigned i = 0; i < STREAMS; i++) {
-        thread[i] = g_thread_new("stream", run_stream, GUINT_TO_POINTER(i));
-    }
-    for (unsigned i = 0; i < STREAMS; i++) {
-        g_thread_join(thread[i]);
-    }
+    order = run_streams(schedule, mode, run_stream);
     schedule_free(schedule);
-    return g_string_free(order, FALSE);
+    return order;
 }
 
 static void check_arcs(Mode mode)
@@ -168,28 +138,13 @@ static void test_arcs_hold_in_parallel(void)
     check_arcs(FREELY);
 }
 
-/* Restrict this process to its first @most cores, or fewer if there are not so many. */
-static void use_cores(int most)
-{
-    cpu_set_t cores = all_cores;
-
-    n_cores = 0;
-    for (int core = 0; core < CPU_SETSIZE; core++) {
-        if (CPU_ISSET(core, &cores) && n_cores++ >= most) {
-            CPU_CLR(core, &cores);
-        }
-    }
-    n_cores = MIN(n_cores, most);
-    g_assert_cmpint(sched_setaffinity(0, sizeof(cores), &cores), ==, 0);
-}
-
 static void test_arcs_hold_on_few_cores(void)
 {
     for (int most = 1; most < STREAMS; most++) {
-        use_cores(most);
+        n_cores = use_cores(most);
         check_arcs(SHARING_CORES);
     }
-    use_cores(CPU_SETSIZE);
+    use_all_cores();
     n_cores = 0;
 }
 
@@ -204,8 +159,7 @@ static void test_a_core_each_is_not_shared(void)
     schedule_end(schedule, 0);
     g_assert_true(schedule_has_turn(schedule, 0));
     schedule_free(schedule);
-    use_cores(CPU_SETSIZE);
-    n_cores = 0;
+    use_all_cores();
 }
 
 static void test_turns_are_always_the_same(void)
@@ -235,7 +189,6 @@ static void test_a_waiter_says_what_it_wants(void)
 int main(int argc, char **argv)
 {
     g_test_init(&argc, &argv, NULL);
-    g_assert_cmpint(sched_getaffinity(0, sizeof(all_cores), &all_cores), ==, 0);
     g_test_add_func("/schedule/parallel", test_arcs_hold_in_parallel);
     g_test_add_func("/schedule/few-cores", test_arcs_hold_on_few_cores);
     g_test_add_func("/schedule/a-core-each", test_a_core_each_is_not_shared);

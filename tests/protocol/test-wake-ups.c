@@ -3,16 +3,11 @@
  * Streams of episodes with random edges, without a circle, replayed by wake-ups in threads: in
  * parallel, with a core for each or with fewer, and one at a time.
  */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE             /* sched_setaffinity() */
-#endif
 #include <glib.h>
-#include <sched.h>
 
-#include "protocol/schedule.h"
 #include "protocol/wake-ups.h"
+#include "tests/protocol/schedule-test.h"
 
-#define STREAMS 4
 #define EPISODES 300
 #define MOST_STEPS 6
 
@@ -28,22 +23,13 @@ static Schedule *schedule;
 static WakeUps *wakes;
 static int kicked[STREAMS];             /* atomic */
 static Position made[STREAMS];          /* atomic: steps, whether they were published or not */
-static GMutex order_lock;
-static GString *order;                  /* the streams of all episodes, in their order */
 
 static void kick(unsigned stream)
 {
     g_atomic_int_set(&kicked[stream], 1);
 }
 
-/* Return true now and then, as for a vCPU that must leave cpu_exec(). */
-static bool interrupted(unsigned stream)
-{
-    (void)stream;
-    return g_random_int_range(0, 1000) == 0;
-}
-
-static const ScheduleOps ops = { .kick = kick, .interrupted = interrupted };
+static const ScheduleOps ops = { .kick = kick, .interrupted = interrupted_at_times };
 
 /* --- random episodes ------------------------------------------------------------------------ */
 
@@ -171,9 +157,7 @@ static gpointer run_stream(gpointer data)
             await(&r, e);
         }
         check_episode(e);
-        g_mutex_lock(&order_lock);
-        g_string_append_c(order, 'a' + r.stream);
-        g_mutex_unlock(&order_lock);
+        note_stream(r.stream);
         while (r.at < e->end) {
             step(&r);
         }
@@ -183,35 +167,18 @@ static gpointer run_stream(gpointer data)
     return NULL;
 }
 
-typedef enum Mode {
-    FREELY,
-    SHARING_CORES,
-    TAKING_TURNS,
-} Mode;
-
 static char *run(Mode mode)
 {
-    GThread *thread[STREAMS];
+    char *order;
 
     schedule = schedule_new(STREAMS, &ops);
     wakes = wake_ups_new(STREAMS);
     schedule_follow_wake_ups(schedule, wakes);
     memset(made, 0, sizeof(made));
-    if (mode == TAKING_TURNS) {
-        schedule_take_turns(schedule, STREAMS);
-    } else if (mode == SHARING_CORES) {
-        schedule_share_cores(schedule, STREAMS);
-    }
-    order = g_string_new(NULL);
-    for (unsigned i = 0; i < STREAMS; i++) {
-        thread[i] = g_thread_new("stream", run_stream, GUINT_TO_POINTER(i));
-    }
-    for (unsigned i = 0; i < STREAMS; i++) {
-        g_thread_join(thread[i]);
-    }
+    order = run_streams(schedule, mode, run_stream);
     schedule_free(schedule);
     wake_ups_free(wakes);
-    return g_string_free(order, FALSE);
+    return order;
 }
 
 static void check_edges(Mode mode)
@@ -232,19 +199,9 @@ static void test_edges_hold_in_parallel(void)
 
 static void test_edges_hold_on_few_cores(void)
 {
-    cpu_set_t all, one;
-    int core = 0;
-
-    g_assert_cmpint(sched_getaffinity(0, sizeof(all), &all), ==, 0);
-    while (!CPU_ISSET(core, &all)) {
-        core++;
-    }
-    CPU_ZERO(&one);
-    CPU_SET(core, &one);
-    g_assert_cmpint(sched_setaffinity(0, sizeof(one), &one), ==, 0);
+    use_cores(1);
     check_edges(SHARING_CORES);
-    g_assert_cmpint(sched_setaffinity(0, sizeof(all), &all), ==, 0);
-    if (CPU_COUNT(&all) < STREAMS) {
+    if (use_all_cores() < STREAMS) {
         check_edges(SHARING_CORES);
     }
 }

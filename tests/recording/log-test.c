@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* What the tests of logs share; see log-test.h. */
 #include <fcntl.h>
+#include <signal.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "tests/recording/log-test.h"
@@ -109,6 +111,32 @@ void assert_same_event(const LogEvent *event, const LogEvent *expected)
 void wait_for_tick(void)
 {
     g_usleep(500 * 1000);
+}
+
+void may_be_killed(int ready)
+{
+    g_assert_cmpint(write(ready, "", 1), ==, 1);
+}
+
+void record_until_killed(void (*record)(void *opaque, int ready), void *opaque, unsigned us)
+{
+    int ready[2];
+    char byte;
+    pid_t child;
+
+    g_assert_cmpint(pipe(ready), ==, 0);
+    child = fork();
+    g_assert_cmpint(child, >=, 0);
+    if (child == 0) {
+        record(opaque, ready[1]);
+        _exit(1);
+    }
+    g_assert_cmpint(read(ready[0], &byte, 1), ==, 1);
+    close(ready[0]);
+    close(ready[1]);
+    g_usleep(us);
+    kill(child, SIGKILL);
+    g_assert_cmpint(waitpid(child, NULL, 0), ==, child);
 }
 
 char *test_directory(void)

@@ -33,6 +33,14 @@ void assert_same_event(const LogEvent *event, const LogEvent *expected);
 /* Sleep until the writer must have taken the events of a resting stream. */
 void wait_for_tick(void);
 
+/* Tell record_until_killed() that from now on the recorder may be killed. */
+void may_be_killed(int ready);
+/*
+ * Call @record in a child process, which is killed @us microseconds after it has called
+ * may_be_killed(@ready).  Called before there are threads, since it forks.
+ */
+void record_until_killed(void (*record)(void *opaque, int ready), void *opaque, unsigned us);
+
 /* Make a temporary directory.  The result is for remove_directory(). */
 char *test_directory(void);
 /*

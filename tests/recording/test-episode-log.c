@@ -3,10 +3,7 @@
  * Logs of episodes: known bytes, random episodes that are read back, logs of a killed recorder, and
  * bytes that the reader refuses.
  */
-#include <signal.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "recording/log-block.h"
 #include "tests/recording/log-test.h"
@@ -367,6 +364,22 @@ static void test_round_trip(void)
     }
 }
 
+typedef struct Killed {
+    const char *directory;
+    uint32_t seed;
+    unsigned n_vcpus;
+    RaceOrder order;
+} Killed;
+
+static void record(void *opaque, int ready)
+{
+    const Killed *k = opaque;
+    LogWriter *writer = log_writer_new(k->directory, k->n_vcpus, ORDER_SET(k->order), NULL);
+
+    may_be_killed(ready);
+    write_streams(writer, k->seed, k->n_vcpus, k->order, 0);
+}
+
 /* If the recorder is killed, the order log has all that was logged before the last episode. */
 static void test_killed(void)
 {
@@ -377,25 +390,10 @@ static void test_killed(void)
         RaceOrder order = round % 2 ? RACE_KARMA : RACE_RERUN;
         char *directory = test_directory();
         uint32_t seed = g_test_rand_int();
-        int ready[2];
-        char byte;
-        pid_t child;
+        Killed killed = { directory, seed, N_VCPUS, order };
 
-        g_assert_cmpint(pipe(ready), ==, 0);
-        child = fork();
-        if (child == 0) {
-            LogWriter *writer = log_writer_new(directory, N_VCPUS, ORDER_SET(order), NULL);
-
-            g_assert_cmpint(write(ready[1], "", 1), ==, 1);
-            write_streams(writer, seed, N_VCPUS, order, 0);
-            _exit(1);
-        }
-        g_assert_cmpint(read(ready[0], &byte, 1), ==, 1);
-        close(ready[0]);
-        close(ready[1]);
-        g_usleep(round * 60 * 1000 + g_test_rand_int_range(0, 60 * 1000));
-        kill(child, SIGKILL);
-        g_assert_cmpint(waitpid(child, NULL, 0), ==, child);
+        record_until_killed(record, &killed,
+                            round * 60 * 1000 + g_test_rand_int_range(0, 60 * 1000));
         for (unsigned i = 0; i <= N_VCPUS; i++) {
             uint64_t episodes = read_episodes(directory, seed, N_VCPUS, i, order, true);
             LogTotals totals;

@@ -149,6 +149,23 @@ static uint64_t data_before_last_order(uint32_t seed, unsigned stream, uint64_t 
     return data_events;
 }
 
+typedef struct Killed {
+    const char *directory;
+    uint32_t seed;
+} Killed;
+
+static void record(void *opaque, int ready)
+{
+    const Killed *k = opaque;
+    LogWriter *writer = log_writer_new(k->directory, N_VCPUS, ORDER_SET_FDR, NULL);
+    Writing writings[N_STREAMS];
+    GThread *threads[N_STREAMS];
+
+    start_writing(writer, k->seed, 0, writings, threads);
+    may_be_killed(ready);
+    g_usleep(G_USEC_PER_SEC * 100);
+}
+
 /*
  * Whenever the recorder is killed, the logs hold what was written up to some event, and the data
  * log has all events that come before the last one of the order log.
@@ -160,30 +177,11 @@ static void test_killed(void)
     for (int round = 0; round < 10; round++) {
         char *directory = test_directory();
         uint32_t seed = g_test_rand_int();
-        int ready[2];
-        char byte;
-        pid_t child;
+        Killed killed = { directory, seed };
 
-        g_assert_cmpint(pipe(ready), ==, 0);
-        child = fork();
-        if (child == 0) {
-            LogWriter *writer = log_writer_new(directory, N_VCPUS, ORDER_SET_FDR, NULL);
-            Writing writings[N_STREAMS];
-            GThread *threads[N_STREAMS];
-
-            start_writing(writer, seed, 0, writings, threads);
-            g_assert_cmpint(write(ready[1], "", 1), ==, 1);
-            g_usleep(G_USEC_PER_SEC * 100);
-            _exit(1);
-        }
-        g_assert_cmpint(read(ready[0], &byte, 1), ==, 1);
-        close(ready[0]);
-        close(ready[1]);
         /* In later rounds, the writer's timer ticks before the recorder is killed. */
-        g_usleep(round * 40 * 1000 + g_test_rand_int_range(0, 40 * 1000));
-        kill(child, SIGKILL);
-        g_assert_cmpint(waitpid(child, NULL, 0), ==, child);
-
+        record_until_killed(record, &killed,
+                            round * 40 * 1000 + g_test_rand_int_range(0, 40 * 1000));
         for (unsigned i = 0; i < N_STREAMS; i++) {
             LogTotals order = read_log(directory, i, LOG_ORDER, seed);
 
