@@ -5,10 +5,12 @@
  * stream begins an episode when it was woken by all predecessors.
  *
  * A wake-up is a count, so it may come early, and any number of them may be on their way.  The
- * paper's counters have 3 bits, and a core that sends too many waits.
+ * paper's counters have 3 bits, and overflow into software ("limitless").  Here they have 64 bits,
+ * and do not overflow.
  *
- * A stream announces its wake-ups before it comes to them.  So it need not stop at the end of an
- * episode unless another stream waits for that: it sends late what it has passed.
+ * Ours, not the paper's: a stream announces its wake-ups before it comes to them.  So it need not
+ * stop at the end of an episode unless another stream waits for that: it sends late what it has
+ * passed.  It cannot announce more than WAKE_UPS_AHEAD before it sends some.
  */
 #ifndef PROTOCOL_WAKE_UPS_H
 #define PROTOCOL_WAKE_UPS_H
