@@ -39,7 +39,7 @@ struct OrderRecorder {
      * Order @to after @position of @from, which is in to->told.  If @origin is TAKEN, this is the
      * published position of @from, so @to is also ordered after all that @from was ordered after.
      * Otherwise what @from was ordered after by then is not known any more.  Called with from->lock
-     * held, unless is_covered().
+     * held, unless @origin is neither TAKEN nor USER_MODE and all recorders say is_covered().
      */
     void (*after)(Processor *to, Processor *from, Position position, OrderOrigin origin);
 
