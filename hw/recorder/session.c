@@ -643,14 +643,15 @@ static void end(const char *reason)
     run_on_all(end_vcpu, RUN_ON_CPU_HOST_PTR(manifest));
     manifest->arcs += recorder_dma_arcs();
     recorder_episodes_cut(manifest->end, recorder_dma_steps(), false);
-    if (!orders_has(&manifest->orders, RACE_FDR)) {
-        manifest->arcs = recorder_episode_edges();
-    }
     detach();
     manifest->seconds = (g_get_monotonic_time() - session.started_us) / 1e6;
     manifest->ram_digest = machine_state_ram_digest();
     /* The writer knows best why the log could not be written. */
     log_writer_finish(session.writer, &error);
+    /* Not earlier: until then the log writer flushes the episodes of DMA, which is at rest. */
+    if (!orders_has(&manifest->orders, RACE_FDR)) {
+        manifest->arcs = recorder_episode_edges();
+    }
     manifest->complete = !error && !session.failure;
     manifest->end_reason = g_strdup(error ? error->message : session.failure ?: reason);
     if (!manifest_save_at(manifest, session.directory_fd, session.directory,

@@ -22,8 +22,8 @@ def build(workspace, mode="ALL", source="bare.c"):
     return path
 
 
-def command(bin_directory, cpu, smp, kernel):
-    return ["--", f"{bin_directory}/qemu-system-aarch64", "-nodefaults", "-m", "128",
+def command(bin_directory, cpu, smp, kernel, memory_mib=128):
+    return ["--", f"{bin_directory}/qemu-system-aarch64", "-nodefaults", "-m", str(memory_mib),
             "-machine", "virt,gic-version=2", "-cpu", f"{cpu},pmu=off", "-smp", str(smp),
             "-display", "none", "-serial", "stdio", "-kernel", kernel]
 

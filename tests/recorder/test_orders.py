@@ -18,6 +18,7 @@ from tests.lib.tap import check, main, test, test_each
 from tests.lib.tool import BIN, REPRISE, info
 
 work = GuestWorkspace()
+MUCH_MIB = 4096
 ALONE = ["karma", "karma:1024", "karma:0", "rerun", "rerun:256"]
 ALL = "fdr,karma:4096,rerun:4096"
 NAMES = ["fdr", "karma", "rerun"]
@@ -149,6 +150,15 @@ def a_flight_recorder_keeps_the_last_seconds():
     check(all(int(at.split(":")[1]) > 0 for at in said["checkpoint_points"][0].split(",")), said)
     for number in (0, len(said["checkpoints"]) - 1):
         replays(directory, recorded, "--from", str(number))
+
+
+@test
+def episodes_that_end_last_are_counted():
+    """The digest of so much memory takes so long that DMA's episodes are flushed meanwhile."""
+    directory = work.place("counted")
+    work.record(directory, "--order", "rerun",
+                *bare_guest.command(BIN, "cortex-a72", 2, bare_guest.build(work), MUCH_MIB))
+    run(REPRISE, "verify", directory)
 
 
 @test_each(["karma:1024", "rerun"])
