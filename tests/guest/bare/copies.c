@@ -315,7 +315,11 @@ static void make_code(void)
 
 /* --- OUTSIDE ----------------------------------------------------------------------- */
 
-#define OUTSIDE_ROUNDS  300
+/*
+ * With a second vCPU, replay hands over some 20 times a round.  On a busy host a handover takes up
+ * to a time slice of the host, so three times as many rounds would take a minute.
+ */
+#define OUTSIDE_ROUNDS  100
 #define DEVICE      (4 * GIB)           /* its table lies in the console's registers */
 #define NOTHING     (5 * GIB)           /* its table lies where there is nothing */
 
