@@ -90,7 +90,7 @@ def a_second_run_does_nothing():
         options.append(f"--qemu-source={origin}")
     before = stamps()
     # No network is needed either.
-    run("./configure", *options, cwd=TOP, timeout=20,
+    run("./configure", *options, cwd=TOP, timeout=120,
         env={**os.environ, "http_proxy": UNREACHABLE, "https_proxy": UNREACHABLE})
     check(stamps() == before, "something was done again")
 

@@ -5,7 +5,7 @@ import functools
 import glob
 import os
 import re
-import time
+import resource
 
 from tests.lib.checkout import TOP
 from tests.lib.process import run
@@ -16,13 +16,19 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 PROGRAMS = sorted(os.path.basename(f)[:-2] for f in glob.glob(f"{HERE}/*.c")
                   if not f.endswith("/guest.c"))
 VCPUS = 4
-# From starting QEMU until userspace is up, on a host that does nothing else.
-READY_WITHIN_S = 10
+# CPU time from starting QEMU until the guest is off: the same on a host that has more to do.
+READY_WITHIN_CPU_S = 15
 
 
 def boot(arch, command, status=0):
     return run(f"{TOP}/images/boot", "--arch", arch, "--smp", str(VCPUS), "--timeout", "240",
                "--run", command, status=status, timeout=300).stdout
+
+
+def cpu_seconds():
+    """Return the CPU time of all processes that this one has waited for."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
 
 
 def result_line(console, program):
@@ -33,12 +39,12 @@ def result_line(console, program):
 
 @test_each(built_arches())
 def guest_is_up_in_time(arch):
-    started = time.monotonic()
+    before = cpu_seconds()
     console = boot(arch, "nproc")
-    took = time.monotonic() - started
+    took = cpu_seconds() - before
     check(f"reprise: begin nproc\n{VCPUS}\nreprise: end status=0" in console, console)
-    check(took < READY_WITHIN_S, f"took {took:.1f} s")
-    print(f"# {arch}: {took:.1f} s from start to power-off")
+    check(took < READY_WITHIN_CPU_S, f"took {took:.1f} s of CPU time")
+    print(f"# {arch}: {took:.1f} s of CPU time from start to power-off")
 
 
 @functools.lru_cache

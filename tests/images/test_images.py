@@ -39,7 +39,7 @@ def help_names_every_option():
 @test_each(built_arches())
 def a_second_build_does_nothing_and_needs_no_network(arch):
     before = os.stat(f"{STOCK}/{arch}/initrd").st_mtime_ns
-    run(BUILD_IMAGE, "--arch", arch, timeout=30, env=UNREACHABLE)
+    run(BUILD_IMAGE, "--arch", arch, timeout=120, env=UNREACHABLE)
     check(os.stat(f"{STOCK}/{arch}/initrd").st_mtime_ns == before, "it was built again")
 
 

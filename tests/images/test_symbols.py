@@ -72,7 +72,7 @@ def help_and_usage():
 def a_second_run_does_nothing_and_needs_no_network():
     vmlinux = symbols()
     before = os.stat(vmlinux).st_mtime_ns
-    done = run(SYMBOLS, timeout=10, env={**os.environ, **mirror(1)})
+    done = run(SYMBOLS, timeout=60, env={**os.environ, **mirror(1)})
     check("up to date" in done.stdout, done.stdout)
     check(os.stat(vmlinux).st_mtime_ns == before, "it was built again")
 

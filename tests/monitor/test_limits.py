@@ -15,6 +15,7 @@ from tests.lib.tap import after_test, check, main, need_root, test
 from tests.lib.tool import info
 
 work = GuestWorkspace()
+LATE_S = 20                 # at most, on a busy host
 
 
 # --- limits and events ----------------------------------------------------------------
@@ -36,7 +37,7 @@ def a_recording_ends_at_its_time_limit():
         check(status(qmp)["last-recording"] == ended, status(qmp))
         qmp.close()
     said = info(directory)
-    check(1.4 < said["seconds"] < 4 and said["end_reason"] == "max-seconds", said)
+    check(1.4 < said["seconds"] < 1.5 + LATE_S and said["end_reason"] == "max-seconds", said)
     work.replay(directory)
 
 

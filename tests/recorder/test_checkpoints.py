@@ -15,7 +15,7 @@ from tests.lib.tap import check, main, test, test_each
 from tests.lib.tool import BIN, REPRISE, info
 
 work = GuestWorkspace()
-MOST_PAUSE_S = 1.0          # the bar is 0.1 on an idle host: make bench measures that
+MOST_PAUSE_S = 5            # on a busy host; the bar is 0.1 on an idle one, see make bench
 
 
 def replays_from(directory, number, recorded, *args):

@@ -149,7 +149,9 @@ def a_flight_recorder_keeps_the_last_seconds():
     said = info(directory)
     check(all(int(at.split(":")[1]) > 0 for at in said["checkpoint_points"][0].split(",")), said)
     for number in (0, len(said["checkpoints"]) - 1):
-        replays(directory, recorded, "--from", str(number))
+        shown, line = work.replay(directory, "--from", str(number))
+        check("replayed identically" in line, line)
+        check(recorded.endswith(shown), f"{recorded}\nreplayed from {number}: {shown}")
 
 
 @test
