@@ -18,10 +18,12 @@ import time
 
 from tests.lib.debug_session import start_debug
 from tests.lib.gdb import Gdb, symbols
-from tests.lib.guest_recording import GuestWorkspace, end
+from tests.lib.guest_recording import GuestWorkspace, end, stock_command
 from tests.lib.qmp import Qmp
 from tests.lib.tap import Skip, check, cleaned_up
+from tests.lib.tool import info
 
+MEM_MIB = 128                   # of guests to travel in
 FAR = 20                        # steps of one command, at most
 NEAR = 10**7                    # steps, from where an excursion begins
 PLACES = 5
@@ -36,8 +38,21 @@ STEPPED = ["handle_mm_fault", "kernel_clone", "try_to_wake_up", "mm_release"]
 WAYS = [["next", "next", "reverse-next"], ["step", "step", "reverse-step"], ["finish"],
         ["finish", "reverse-stepi"], ["next", "finish"], ["stepi 3", "reverse-next", "next"]]
 EXCLUSIVE = re.compile(r"\tld(a?x[rp]|l?ar)")
+# A line of last-write or who.
+ACCESS = re.compile(r"moment (\d+)  (vCPU \d+|DMA) at (\d+)  (\S+) (0x\w+),(\d+)(?:  pc (0x\w+))?"
+                    r"  (0x\w+)(?: -> (0x\w+))?(?:  \(line from (vCPU \d+|DMA)\))?")
 HIT_REASONS = ("breakpoint-hit", "watchpoint-trigger", "read-watchpoint-trigger",
                "access-watchpoint-trigger")
+
+
+def record_race(workspace, smp):
+    """Record vCPUs that race, fault and are interrupted, with checkpoints; return where."""
+    directory = workspace.place(f"travel-{smp}")
+    workspace.record(directory, "--checkpoint-interval", "0.6", "--", *stock_command(
+        f"forkstorm -t {smp} -n 8; racey -t {smp} -n 20000; pipes -t 2 -n 50", smp=smp,
+        boot=("--mem", str(MEM_MIB))))
+    check(len(info(directory)["checkpoints"]) >= 3, "too few checkpoints")
+    return directory
 
 
 def met_an_end(stop):
