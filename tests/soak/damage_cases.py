@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Damaged recordings, as cases of the soak: damage-01 ... 10, a hundred damages each.
+"""Damaged recordings, as cases of the soak: a hundred damages each.
+
+    damage-01 ... 10
+    damage-karma-01, 02     of recordings in Karma's order
 
 Each case makes a recording of its own and spoils it by one bit or one truncation, a hundred
 times.  Each must be noticed by verify and refused by replay; of each a copy is
@@ -14,6 +17,7 @@ from tests.soak.cases import Case
 from tests.soak.guest import Failure
 
 CASES = 10
+KARMA_CASES = 2
 ROUNDS = 100
 REPAIRED_REPLAYED = 20          # one in so many
 RUN = "racey -n 2000"
@@ -29,10 +33,10 @@ def one_round(recording, source, replay):
     return repaired
 
 
-def damaged(seed):
+def damaged(seed, options=()):
     def function(recording):
         source = random.Random(seed)
-        recording.record(RUN, smp=2)
+        recording.record(RUN, smp=2, options=options)
         try:
             repaired = sum(one_round(recording, source, i % REPAIRED_REPLAYED == 0)
                            for i in range(ROUNDS))
@@ -45,4 +49,7 @@ def damaged(seed):
 
 
 def damage_cases():
-    return [Case(f"damage-{i:02}", damaged(i), False) for i in range(1, CASES + 1)]
+    karma = ["--order", "karma"]
+    return [*(Case(f"damage-{i:02}", damaged(i), False) for i in range(1, CASES + 1)),
+            *(Case(f"damage-karma-{i:02}", damaged(i, karma), False)
+              for i in range(1, KARMA_CASES + 1))]

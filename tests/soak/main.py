@@ -203,7 +203,7 @@ def run_cases(cases, state, jobs):
         run_together([case for case in left if case.name not in state.results], state, jobs)
     finally:
         host.be(False)
-        for name in ("variants", SHARED_TRAVEL):
+        for name in ("variants", *SHARED_TRAVEL.values()):
             remove(name)
 
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Time travel, as cases of the soak, all in one recording of boot, forkstorm and locks.
+"""Time travel, as cases of the soak, all in recordings of boot, forkstorm and locks.
 
     travel-01 ... 10    a hundred random excursions each; what was seen is what a plain replay has
+    travel-karma-01 ... 03      the same, in a recording in Karma's order
     travel-session      a session with many stops, which comes to the end that was recorded
     travel-speed        how long it takes to go back, and to the end
 
@@ -34,13 +35,15 @@ from tests.soak.guest import Failure, Recording, run_tool
 work = GuestWorkspace()
 atexit.register(work.close)
 CASES = 10
+KARMA_CASES = 3
 EXCURSIONS = 100                # of a case
 INTERRUPTS = 5                  # with Ctrl-C, besides
 STOPS = 50
 SMP = 4
 RUN = "forkstorm -t 4 -n 100 && locks -t 4 -n 560000"
 CHECKPOINTS_S = "0.5"
-SHARED = "travel-shared"        # removed when the soak ends
+# By order; removed when the soak ends.
+SHARED = {"fdr": "travel-shared", "karma": "travel-shared-karma"}
 ALONE_EVERY = 3
 ALONE_JUDGED = 40               # moments: without checkpoints, a plain replay to each takes long
 
@@ -54,17 +57,17 @@ END_RATIO = 1.3
 # --- the recording --------------------------------------------------------------------------
 
 @functools.lru_cache
-def shared():
-    recording = Recording(SHARED)
+def shared(order):
+    recording = Recording(SHARED[order])
     shutil.rmtree(recording.directory, ignore_errors=True)
-    recording.record(RUN, SMP, options=["--checkpoint-interval", CHECKPOINTS_S])
+    recording.record(RUN, SMP, options=["--order", order, "--checkpoint-interval", CHECKPOINTS_S])
     return recording
 
 
-def take_shared(recording):
+def take_shared(recording, order):
     """Linked, so that a failure keeps its own copy under its own name."""
-    shutil.copytree(shared().directory, recording.directory, copy_function=os.link)
-    shutil.copy(shared().path("console"), recording.path("console"))
+    shutil.copytree(shared(order).directory, recording.directory, copy_function=os.link)
+    shutil.copy(shared(order).path("console"), recording.path("console"))
 
 
 @contextlib.contextmanager
@@ -82,10 +85,10 @@ def without_checkpoints(directory):
         shutil.rmtree(plain)
 
 
-def travelling(function):
+def travelling(function, order="fdr"):
     """A case: what it checks and does not find is a failure, with what the session said."""
     def case(recording):
-        take_shared(recording)
+        take_shared(recording, order)
         try:
             with cleaned_up():
                 return function(recording)
@@ -96,8 +99,7 @@ def travelling(function):
 
 # --- excursions --------------------------------------------------------------------------------
 
-def excursions(seed):
-    @travelling
+def excursions(seed, order="fdr"):
     def function(recording):
         vmlinux = symbols_if_any()
         debugged = (without_checkpoints if seed % ALONE_EVERY == 0 else contextlib.nullcontext)
@@ -115,7 +117,7 @@ def excursions(seed):
                 judged = {moment: judged[moment] for moment in some}
             judge(work, directory, judged)
         return f"{made.n_stops} stops, {len(judged)} moments compared"
-    return function
+    return travelling(function, order)
 
 
 @travelling
@@ -250,4 +252,6 @@ def speed(recording):
 
 def travel_cases():
     cases = [Case(f"travel-{i:02}", excursions(i), False) for i in range(1, CASES + 1)]
+    cases += [Case(f"travel-karma-{i:02}", excursions(i, "karma"), False)
+              for i in range(1, KARMA_CASES + 1)]
     return [*cases, Case("travel-session", session, False), Case("travel-speed", speed, False)]
