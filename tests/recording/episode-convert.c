@@ -29,28 +29,6 @@ typedef struct Converter {
     GuestRecord *record;
 } Converter;
 
-static void add(Converter *c, unsigned i, const KarmaClosed *closed)
-{
-    GuestEpisode episode = { *closed, 0 };
-
-    g_array_append_val(c->record->episodes[i], episode);
-}
-
-static void collect(Converter *c, unsigned i)
-{
-    KarmaClosed closed;
-    RerunClosed stamped;
-
-    while (karma_take_closed(&c->karma[i], &closed)) {
-        add(c, i, &closed);
-    }
-    while (rerun_take_closed(&c->rerun[i], &stamped)) {
-        closed = (KarmaClosed) { .begin = stamped.begin, .end = stamped.end,
-                                 .time = stamped.time };
-        add(c, i, &closed);
-    }
-}
-
 /* Bring a stream to @position, and end episodes at their limits on the way. */
 static void advance(Converter *c, unsigned i, Position position)
 {
@@ -120,7 +98,7 @@ static void end(Converter *c)
         } else {
             karma_cut(&c->karma[i], c->record->end[i]);
         }
-        collect(c, i);
+        guest_record_collect(c->record, i, &c->karma[i], &c->rerun[i], 0);
         karma_clear(&c->karma[i]);
         rerun_clear(&c->rerun[i]);
     }

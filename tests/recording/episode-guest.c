@@ -59,26 +59,33 @@ static bool one_in(Guest *g, unsigned n)
 
 /* --- either kind of episodes -------------------------------------------------------------- */
 
-static void add_episode(Guest *g, unsigned i, const KarmaClosed *closed)
+static void add_episode(GuestRecord *record, unsigned i, const KarmaClosed *closed,
+                        unsigned n_cuts)
 {
-    GuestEpisode episode = { *closed, g->n_cuts };
+    GuestEpisode episode = { *closed, n_cuts };
 
-    g_array_append_val(g->record->episodes[i], episode);
+    g_array_append_val(record->episodes[i], episode);
 }
 
-static void collect(Guest *g, unsigned i)
+void guest_record_collect(GuestRecord *record, unsigned i, KarmaStream *karma, RerunStream *rerun,
+                          unsigned n_cuts)
 {
     KarmaClosed closed;
     RerunClosed stamped;
 
-    while (karma_take_closed(&g->karma[i], &closed)) {
-        add_episode(g, i, &closed);
+    while (karma_take_closed(karma, &closed)) {
+        add_episode(record, i, &closed, n_cuts);
     }
-    while (rerun_take_closed(&g->rerun[i], &stamped)) {
+    while (rerun_take_closed(rerun, &stamped)) {
         closed = (KarmaClosed) { .begin = stamped.begin, .end = stamped.end,
                                  .time = stamped.time };
-        add_episode(g, i, &closed);
+        add_episode(record, i, &closed, n_cuts);
     }
+}
+
+static void collect(Guest *g, unsigned i)
+{
+    guest_record_collect(g->record, i, &g->karma[i], &g->rerun[i], g->n_cuts);
 }
 
 static void tell(Guest *g, unsigned to, unsigned from, Position s)

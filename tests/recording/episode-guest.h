@@ -42,6 +42,9 @@ typedef struct GuestRecord {
 } GuestRecord;
 
 GuestRecord *guest_record(GuestOrder order, uint64_t seed);
+/* Move the episodes that both streams, of number @i, have closed to @record. */
+void guest_record_collect(GuestRecord *record, unsigned i, KarmaStream *karma, RerunStream *rerun,
+                          unsigned n_cuts);
 /*
  * Make the episodes again, of the waits that FDR would log for the same accesses: those that its
  * vectors do not imply.  The recorder's steps cannot be changed by that.  @max as in options.
