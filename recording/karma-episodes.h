@@ -62,7 +62,7 @@ typedef struct KarmaOptions {
     Position slack;
 } KarmaOptions;
 
-/* With this slack, a replay waits little more than by FDR's arcs (docs/measurements.md, "Orders"). */
+/* With this slack, a replay waits little more than by FDR's arcs: docs/measurements.md, Orders. */
 #define KARMA_SLACK 512
 
 /* Return the options for episodes of at most @max steps; 0: of any number, with any slack. */
