@@ -25,8 +25,8 @@ void recorder_episodes_stop(void);
 /* Return where an episode of @processor should end; UINT64_MAX: nowhere.  Its own thread. */
 Position recorder_episode_limit(const Processor *processor);
 /*
- * End and log episodes of a vCPU that have no room for @room more steps, and all if the log writer
- * wants what is old.  Its own thread, at a boundary where replay can stop.
+ * End and log episodes of a vCPU that reach their largest size within @room more steps, and all if
+ * the log writer wants what is old.  Its own thread, at a boundary where replay can stop.
  */
 void recorder_episodes_boundary(Processor *processor, LogStream *log, Position position,
                                 Position room);

@@ -212,6 +212,12 @@ static void an_episode_ends_at_its_limit(void)
     world.position[0] = 9;
     sphere_limit_episodes(vcpu(0), 9, 0);
     check_logs(0, "0-5", "0-5@0 5-9@1");
+    /* What comes next has one step too many at 13: the episode ends before it. */
+    world.position[0] = 12;
+    sphere_limit_episodes(vcpu(0), 12, 0);
+    g_assert_cmpuint(sphere_episode_limit(vcpu(0)), ==, 13);
+    sphere_limit_episodes(vcpu(0), 12, 2);
+    g_assert_cmpuint(sphere_episode_limit(vcpu(0)), ==, 16);
     end();
 }
 

@@ -548,6 +548,34 @@ static void cut(void)
     assert_karma(m, 1, "1[>]", NULL);
 }
 
+/* Ours: how many steps an edge may order beyond its pair, where it leaves and where it enters. */
+static void slack(void)
+{
+    KarmaOptions options = karma_options(3, 4096);
+    KarmaStream k[3];
+
+    g_assert_cmpuint(options.slack, ==, KARMA_SLACK);
+    g_assert_cmpuint(karma_options(3, 100).slack, ==, 50);
+    g_assert_cmpuint(karma_options(3, 0).slack, ==, 0);
+    for (unsigned i = 0; i < 3; i++) {
+        karma_init(&k[i], i, &options);
+    }
+    g_assert_cmpuint(karma_limit(&k[0]), ==, 4096);
+    karma_follow(&k[1], &k[0], 100);
+    karma_follow(&k[2], &k[0], 200);            /* the first edge counts */
+    g_assert_cmpuint(karma_limit(&k[0]), ==, 100 + KARMA_SLACK);
+    karma_emit(&k[1], KARMA_SLACK);
+    g_assert_cmpuint(k[1].now.begin, ==, 0);
+    karma_emit(&k[2], KARMA_SLACK + 1);
+    g_assert_cmpuint(k[2].now.begin, ==, KARMA_SLACK + 1);
+    g_assert_cmphex(k[2].now.pred, ==, 1);
+    karma_end_episode(&k[0], 100 + KARMA_SLACK);
+    g_assert_cmpuint(karma_limit(&k[0]), ==, 100 + KARMA_SLACK + 4096);
+    for (unsigned i = 0; i < 3; i++) {
+        karma_clear(&k[i]);
+    }
+}
+
 int main(int argc, char **argv)
 {
     g_test_init(&argc, &argv, NULL);
@@ -570,5 +598,6 @@ int main(int argc, char **argv)
     g_test_add_func("/karma/relay", relay);
     g_test_add_func("/karma/counted-twice", counted_twice);
     g_test_add_func("/karma/cut", cut);
+    g_test_add_func("/karma/slack", slack);
     return g_test_run();
 }
