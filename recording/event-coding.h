@@ -26,6 +26,7 @@ typedef struct LogEvent {
 typedef struct EventCoder {
     Position position;          /* of the event before, or where the block starts */
     uint64_t waited[RECORDER_MAX_VCPUS + 1];    /* steps of the block's last WAIT per stream */
+    unsigned waited_for;        /* stream of the block's last WAIT, or the first other stream */
     uint64_t dropped;           /* address of the block's last DROP of one page */
     unsigned stream;            /* whose log this is; constant */
     uint8_t recent[EVENT_CODER_RECENT]; /* other streams, first the one that was named last */

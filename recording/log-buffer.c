@@ -29,6 +29,12 @@ static uint8_t *reserve(LogBuffer *log, size_t n)
     return log->data + log->used;
 }
 
+void log_put_byte(LogBuffer *log, uint8_t byte)
+{
+    *reserve(log, 1) = byte;
+    log->used++;
+}
+
 void log_put_u64(LogBuffer *log, uint64_t value)
 {
     uint8_t *p = reserve(log, LOG_VARINT_MAX_BYTES);

@@ -19,6 +19,7 @@ LogBuffer *log_buffer_new(void);
 void log_buffer_free(LogBuffer *log);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(LogBuffer, log_buffer_free)
 
+void log_put_byte(LogBuffer *log, uint8_t byte);
 void log_put_u64(LogBuffer *log, uint64_t value);
 void log_put_s64(LogBuffer *log, int64_t value);
 void log_put_bytes(LogBuffer *log, const void *bytes, size_t n);

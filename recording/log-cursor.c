@@ -20,6 +20,13 @@ static uint64_t fail(LogCursor *cursor, const char *error)
     return 0;
 }
 
+uint8_t log_get_byte(LogCursor *cursor)
+{
+    const uint8_t *byte = log_get_bytes(cursor, 1);
+
+    return byte ? *byte : 0;
+}
+
 uint64_t log_get_u64(LogCursor *cursor)
 {
     const uint8_t *p = cursor->next;

@@ -23,6 +23,7 @@ typedef struct LogCursor {
 
 void log_cursor_init(LogCursor *cursor, const void *data, size_t size);
 
+uint8_t log_get_byte(LogCursor *cursor);
 uint64_t log_get_u64(LogCursor *cursor);
 int64_t log_get_s64(LogCursor *cursor);
 /* Return a pointer into the stream, or NULL if fewer than @n bytes are left. */

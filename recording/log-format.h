@@ -11,7 +11,7 @@
  * now: another integer coding, another meaning of a field.  Additions that a
  * former reader can skip, or must refuse by name, are feature bits instead.
  */
-#define LOG_VERSION 4
+#define LOG_VERSION 5
 
 /*
  * Integers: 7 bits a byte, least significant group first, the top bit set on

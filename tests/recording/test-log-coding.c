@@ -183,27 +183,46 @@ static void test_short_events(void)
         { LOG_EVENT_WAIT, 10, { 3, 7 }, 2, { 64 + 3, 1 } },
         { LOG_EVENT_WAIT, 10, { 2, 1 }, 2, { 64 + 2, 0 } },
         { LOG_EVENT_WAIT, 11, { 3, 8 }, 3, { 32 + 3, 1, 0 } },
+        /* On the same stream, further on: low bits of both differences are in the head. */
+        { LOG_EVENT_WAIT, 12, { 3, 9 }, 3, { 128 + 1, 0, 0 } },
+        { LOG_EVENT_WAIT, 12 + 0x7ff, { 3, 10 + 0x3fe }, 3, { 128 + 6 * 16 + 15, 0x7f, 0x7f } },
+        { LOG_EVENT_WAIT, 2059 + 0x800, { 3, 1033 + 0x401 }, 5,
+          { 128 + 1 * 16 + 0, 0x80, 0x01, 0x80, 0x01 } },
         /* For fewer steps than before: allowed, but long. */
-        { LOG_EVENT_WAIT, 11, { 3, 8 }, 11,
+        { LOG_EVENT_WAIT, 4107, { 3, 2058 }, 11,
           { 64 + 3, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01 } },
+        { LOG_EVENT_WAIT, 4108, { 3, 2058 }, 11,
+          { 128 + 7 * 16 + 1, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x1f } },
         /* On streams that a head cannot name. */
-        { LOG_EVENT_WAIT, 11, { 31, 1 }, 2, { 64 + 31, 0 } },
-        { LOG_EVENT_WAIT, 11, { 32, 1 }, 4, { LOG_EVENT_WAIT, 0, 32, 0 } },
-        { LOG_EVENT_WAIT, 12, { 256, 9 }, 5, { LOG_EVENT_WAIT, 1, 0x80, 0x02, 8 } },
+        { LOG_EVENT_WAIT, 4108, { 31, 1 }, 2, { 64 + 31, 0 } },
+        { LOG_EVENT_WAIT, 4108, { 32, 1 }, 4, { LOG_EVENT_WAIT, 0, 32, 0 } },
+        { LOG_EVENT_WAIT, 4109, { 256, 9 }, 5, { LOG_EVENT_WAIT, 1, 0x80, 0x02, 8 } },
+        { LOG_EVENT_WAIT, 4109, { 256, 10 }, 5, { LOG_EVENT_WAIT, 0, 0x80, 0x02, 0 } },
+        { LOG_EVENT_WAIT, 4110, { 256, 11 }, 3, { 128 + 1, 0, 0 } },
         /* All translations; those of a page, of the page before, of the same page and a byte. */
-        { LOG_EVENT_DROP, 12, { UINT64_MAX }, 3, { LOG_EVENT_DROP, 0, 0 } },
-        { LOG_EVENT_DROP, 12, { 0x3000 }, 3, { LOG_EVENT_DROP, 0, 1 + 4 * 3 } },
-        { LOG_EVENT_DROP, 12, { 0x2000 }, 3, { LOG_EVENT_DROP, 0, 1 + 2 * 1 } },
-        { LOG_EVENT_DROP, 12, { UINT64_MAX }, 3, { LOG_EVENT_DROP, 0, 0 } },
-        { LOG_EVENT_DROP, 12, { 0x2001 }, 4, { LOG_EVENT_DROP, 0, 1 + 1, 1 } },
-        { LOG_EVENT_DROP, 12, { 0 }, 5, { LOG_EVENT_DROP, 0, 1 + 2 * 5 + 1, 0xff, 0x1f } },
-        { LOG_EVENT_DROP, 12, { UINT64_MAX - 1 }, 5,
+        { LOG_EVENT_DROP, 4110, { UINT64_MAX }, 3, { LOG_EVENT_DROP, 0, 0 } },
+        { LOG_EVENT_DROP, 4110, { 0x3000 }, 3, { LOG_EVENT_DROP, 0, 1 + 4 * 3 } },
+        { LOG_EVENT_DROP, 4110, { 0x2000 }, 3, { LOG_EVENT_DROP, 0, 1 + 2 * 1 } },
+        { LOG_EVENT_DROP, 4110, { UINT64_MAX }, 3, { LOG_EVENT_DROP, 0, 0 } },
+        { LOG_EVENT_DROP, 4110, { 0x2001 }, 4, { LOG_EVENT_DROP, 0, 1 + 1, 1 } },
+        /* Those of the next page: low bits of the position are in the head. */
+        { LOG_EVENT_DROP, 4110, { 0x3001 }, 2, { 96, 0 } },
+        { LOG_EVENT_DROP, 4110 + 0xfff, { 0x4001 }, 2, { 96 + 31, 0x7f } },
+        { LOG_EVENT_DROP, 8205, { 0 }, 5, { LOG_EVENT_DROP, 0, 1 + 2 * 9 + 1, 0xff, 0x1f } },
+        { LOG_EVENT_DROP, 8205, { UINT64_MAX - 1 }, 5,
           { LOG_EVENT_DROP, 0, 1 + 2 * 1 + 1, 0xfe, 0x1f } },
+        { LOG_EVENT_DROP, 8205, { 0xffe }, 2, { 96, 0 } },
+        /* The next page would be all ones, but these are all translations. */
+        { LOG_EVENT_DROP, 8205, { UINT64_MAX - 0x1000 }, 4,
+          { LOG_EVENT_DROP, 0, 1 + 2 * 3 + 1, 1 } },
+        { LOG_EVENT_DROP, 8205, { UINT64_MAX }, 3, { LOG_EVENT_DROP, 0, 0 } },
     };
     g_autoptr(LogBuffer) log = log_buffer_new();
     EventCoder writer = { 0 }, reader = { 0 };
     LogCursor cursor;
 
+    event_coder_start_block(&writer);
+    event_coder_start_block(&reader);
     for (unsigned i = 0; i < G_N_ELEMENTS(list); i++) {
         size_t before = log->used;
         LogEvent event = {
@@ -228,6 +247,42 @@ static void test_short_events(void)
     g_assert_true(log_cursor_at_end(&cursor));
 }
 
+/* Noise that is read as events is what the writer makes of them: an event has one coding. */
+static void test_one_coding(void)
+{
+    unsigned n_read[LOG_EVENT_KINDS] = { 0 };
+
+    for (int round = 0; round < 20000; round++) {
+        LogSubstream substream = g_test_rand_int_range(0, 4);
+        EventCoder writer = { .stream = g_test_rand_int_range(0, 4) }, reader = writer;
+        uint8_t noise[64];
+        size_t before = 0;
+        LogCursor cursor;
+        LogEvent event;
+        char *wrong;
+
+        event_coder_start_block(&writer);
+        event_coder_start_block(&reader);
+        for (size_t i = 0; i < sizeof(noise); i++) {
+            noise[i] = g_test_rand_int() & (g_test_rand_bit() ? 0x07 : 0xff);
+        }
+        log_cursor_init(&cursor, noise, sizeof(noise));
+        while (!(wrong = event_get(&reader, &cursor, substream, 40, &event))) {
+            g_autoptr(LogBuffer) log = log_buffer_new();
+
+            event_put(&writer, log, &event);
+            g_assert_cmpmem(noise + before, log_cursor_offset(&cursor) - before,
+                            log->data, log->used);
+            before = log_cursor_offset(&cursor);
+            n_read[event.kind]++;
+        }
+        g_free(wrong);
+    }
+    for (unsigned kind = 0; kind < LOG_EVENT_KINDS; kind++) {
+        g_assert_cmpuint(n_read[kind], >, 0);
+    }
+}
+
 int main(int argc, char **argv)
 {
     g_test_init(&argc, &argv, NULL);
@@ -236,5 +291,6 @@ int main(int argc, char **argv)
     g_test_add_func("/log-coding/random-streams", test_random_streams);
     g_test_add_func("/log-coding/refused", test_refused);
     g_test_add_func("/event-coding/short", test_short_events);
+    g_test_add_func("/event-coding/one-coding", test_one_coding);
     return g_test_run();
 }

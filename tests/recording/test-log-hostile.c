@@ -128,18 +128,28 @@ static void test_events(void)
         uint8_t bytes[24];
         uint32_t n_events;
     } cases[] = {
-        { "unknown kind of event 127", 2, { 127, 5 }, 1 },
-        { "unknown kind of event", 11,
-          { 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01, 5 }, 1 },
+        { "unknown kind of event 31", 2, { 31, 5 }, 1 },
         { "sysreg events do not belong in this log", 3, { LOG_EVENT_SYSREG, 5, 0 }, 1 },
         /* 32 + n is a wait on stream n, 64 + n the same at the position of the event before. */
         { "a wait for a stream that no vCPU has", 3, { 32 + N_VCPUS + 1, 5, 0 }, 1 },
         { "a wait for a stream that no vCPU has", 2, { 64 + N_VCPUS + 1, 0 }, 1 },
         { "a wait for a stream that no vCPU has", 5, { LOG_EVENT_WAIT, 5, 0xff, 0x01, 0 }, 1 },
-        { "a wait is longer than need be", 4, { LOG_EVENT_WAIT, 5, 0, 0 }, 1 },
-        { "a wait is longer than need be", 3, { 32, 0, 0 }, 1 },
-        { "ends inside an integer", 2, { 32, 5 }, 1 },
-        { "unknown kind of event 96", 2, { 96, 5 }, 1 },
+        { "a wait is longer than need be", 4, { LOG_EVENT_WAIT, 5, 2, 0 }, 1 },
+        { "a wait is longer than need be", 3, { 32 + 2, 0, 0 }, 1 },
+        { "ends inside an integer", 2, { 32 + 2, 5 }, 1 },
+        /* 128 + 16 n + m is a wait on the same stream, here stream 0, m steps further. */
+        { "a wait is longer than need be", 3, { 32, 5, 0 }, 1 },
+        { "a wait is longer than need be", 3, { 128, 0, 0 }, 1 },
+        { "ends inside an integer", 2, { 128 + 5, 0 }, 1 },
+        { "an integer is larger than 64 bits", 12,
+          { 128 + 5, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01 }, 1 },
+        { "an integer is larger than 64 bits", 11,
+          { 128 + 5, 0, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x20 }, 1 },
+        { "an integer is larger than 64 bits", 11,
+          { 128 + 5, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x10, 0 }, 1 },
+        { "the position is larger than 64 bits", 13,
+          { LOG_EVENT_WAKE, 1,
+            128 + 15, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x0f, 0 }, 2 },
         /* Of a drop: 0 stands for all, an odd number for an address at the start of a page. */
         { "ends inside an integer", 3, { LOG_EVENT_DROP, 5, 2 }, 1 },
         { "an address is longer than need be", 4, { LOG_EVENT_DROP, 5, 2, 0 }, 1 },
@@ -148,6 +158,11 @@ static void test_events(void)
           { LOG_EVENT_DROP, 5, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01 }, 1 },
         /* One page before page 0, byte 4095: all ones. */
         { "an address is longer than need be", 5, { LOG_EVENT_DROP, 5, 4, 0xff, 0x1f }, 1 },
+        /* 96 + n is a drop of the next page, n steps further. */
+        { "an address is longer than need be", 3, { LOG_EVENT_DROP, 5, 1 + 4 * 1 }, 1 },
+        { "an address is longer than need be", 7,
+          { LOG_EVENT_DROP, 5, 1 + 2 * 3 + 1, 0xff, 0x1f, 96, 0 }, 2 },
+        { "ends inside an integer", 2, { 96 + 5, 0x80 }, 1 },
         { "ends inside an integer", 3, { LOG_EVENT_INTERRUPT, 5, 0x80 }, 1 },
         { "useless zeros", 4, { LOG_EVENT_INTERRUPT, 5, 0x80, 0 }, 1 },
         { "another number of events", 4, { LOG_EVENT_WAKE, 5, LOG_EVENT_WAKE, 0 }, 1 },

@@ -14,11 +14,13 @@ from tests.lib.process import one_line, run
 from tests.lib.tap import check, main, test
 from tests.lib.tool import REPRISE
 
-LOG_VERSION = 4
+LOG_VERSION = 5
 ORDER, DATA, KARMA, RERUN = 0, 1, 2, 3
-INTERRUPT, WAKE, DMA_WRITE, LOAD = 1, 2, 7, 9
+INTERRUPT, WAKE, DROP, DMA_WRITE, LOAD = 1, 2, 4, 7, 9
 EPISODE_AGAIN, CUT, STAMPED_CUT = 17, 18, 20
 WAIT, WAIT_HERE = 32, 64        # on stream 0
+WAIT_AGAIN = 128                # on the stream of the wait before
+DROP_NEXT = 96                  # of the page after that of the drop before
 STAMPED = 32                    # with the least time
 EPISODE = 64                    # without sets
 
@@ -49,14 +51,16 @@ def log(stream, kind, n_vcpus, blocks, last=True, features=0):
 
 
 def event(head, *fields):
-    return b"".join(unsigned(v) for v in (head, *fields))
+    return bytes([head]) + b"".join(unsigned(v) for v in fields)
 
 
 def files():
     """A recording of two vCPUs and its dump."""
     return {
         "vcpu-0.order": log(0, ORDER, 2, [
-            (0, 300, [event(WAIT + 1, 100, 40 - 1), event(WAIT_HERE + 1, 3 - 1),
+            (0, 300, [event(WAIT_AGAIN + 16 * (39 % 8) + 100 % 16, 100 // 16, 39 // 8),
+                      event(WAIT_HERE + 1, 3 - 1),
+                      event(DROP, 0, 1 + 4 * 5), event(DROP_NEXT, 0),
                       event(INTERRUPT, 200, 5, 1)]),
             (300, 300, [event(WAIT_HERE + 1, 41 - 1)])]),
         "vcpu-0.data": log(0, DATA, 2, [
@@ -71,6 +75,8 @@ VCPU_0 = """\
 vcpu 0 data   @99  load value=0x1234 result=0
 vcpu 0 order  @100  wait stream=1 steps=40
 vcpu 0 order  @100  wait stream=1 steps=43
+vcpu 0 order  @100  drop address=0x5000
+vcpu 0 order  @100  drop address=0x6000
 vcpu 0 order  @300  interrupt exception=5 level=1
 vcpu 0 order  @300  wait stream=1 steps=41
 vcpu 0 data   @300  load value=0x0 result=2
@@ -111,12 +117,12 @@ def one_stream_and_some_events():
 def from_a_position_on():
     lines = VCPU_0.splitlines(True)
     same(dump(files(), "--from", "100", "--vcpu", "0").stdout, "".join(lines[1:]))
-    same(dump(files(), "--from=300").stdout, "".join(lines[3:]))
+    same(dump(files(), "--from=300").stdout, "".join(lines[5:]))
     same(dump(files(), "--from", "1", "--dma").stdout, DMA)
-    same(dump(files(), "--from", "101", "--count", "1").stdout, lines[3])
+    same(dump(files(), "--from", "101", "--count", "1").stdout, lines[5])
     same(dump(files(), "--from", "301").stdout, "")
     # A point: of each vCPU another position, and all of DMA.
-    same(dump(files(), "--from", "0:300,1:7").stdout, "".join(lines[3:]) + DMA)
+    same(dump(files(), "--from", "0:300,1:7").stdout, "".join(lines[5:]) + DMA)
     for bad, word in (("x", "'x'"), ("-1", "'-1'"), ("0:1", "has 1 of the recording's 2 vCPUs")):
         check(word in dump(files(), "--from", bad, status=2).stderr, bad)
 
@@ -129,7 +135,7 @@ def json_has_an_object_per_line():
     check(said[0]["fields"] == {"value": "0x1234", "result": 0}, said[0])
     check(said[-1] == {"vcpu": None, "log": "order", "position": 1, "event": "dma-write",
                        "fields": {"address": "0x40000000", "bytes": b"abc".hex()}}, said[-1])
-    check(len(said) == 7, said)
+    check(len(said) == 9, said)
     text = dump(files(), "--json", "--vcpu", "0", "--from", "300", "--count", "1").stdout
     check(json.loads(one_line(text))["event"] == "interrupt", text)
     contents = files()
@@ -181,7 +187,7 @@ def a_log_that_is_cut_off_says_so():
     contents["vcpu-0.order"] = contents["vcpu-0.order"][:-1]
     lines = VCPU_0.splitlines(True)
     same(dump(contents, "--vcpu", "0").stdout,
-         "".join(lines[:4] + lines[5:]) + "vcpu 0 order  cut off after @300\n")
+         "".join(lines[:6] + lines[7:]) + "vcpu 0 order  cut off after @300\n")
 
 
 @test
@@ -191,7 +197,7 @@ def damage_is_one_line_after_the_good_events():
     bad[-1] ^= 1
     contents["vcpu-0.order"] = bytes(bad)
     done = dump(contents, status=2)
-    same(done.stdout, "".join(VCPU_0.splitlines(True)[:4]))
+    same(done.stdout, "".join(VCPU_0.splitlines(True)[:6]))
     for word in ("/vcpu-0.order: byte ", "checksum"):
         check(word in done.stderr, done.stderr)
     # Not looked at, not complained about.
