@@ -112,10 +112,14 @@ void sphere_cut_episodes(Processor *p, Position position)
 
 /* --- the log ------------------------------------------------------------------ */
 
+/* Mostly there is none, so look without the lock.  What is missed is logged at a later boundary. */
 static bool take_oldest(Processor *p, const OrderRecorder *recorder, OrderEpisode *episode)
 {
     bool any;
 
+    if (!recorder->has_ended(p)) {
+        return false;
+    }
     sphere_lock(&p->lock);
     any = recorder->take(p, episode);
     sphere_unlock(&p->lock);

@@ -91,6 +91,11 @@ static void cut(Processor *p, Position position)
     karma_cut(stream_of(p), position);
 }
 
+static bool has_ended(const Processor *p)
+{
+    return karma_has_closed(stream_of(p));
+}
+
 static bool take(Processor *p, OrderEpisode *episode)
 {
     return karma_take_closed(stream_of(p), &episode->karma);
@@ -114,6 +119,7 @@ const OrderRecorder karma_recorder = {
     .end = end,
     .flush = flush,
     .cut = cut,
+    .has_ended = has_ended,
     .take = take,
     .log = count_and_log,
 };

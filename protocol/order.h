@@ -50,8 +50,8 @@ struct OrderRecorder {
     bool (*emit_arcs)(Processor *to, OrderEmit *emit, void *opaque);
 
     /*
-     * The rest is NULL for a recorder without episodes.  All but is_covered() and log() are called
-     * with the processor's lock held.
+     * The rest is NULL for a recorder without episodes.  All but is_covered(), has_ended() and
+     * log() are called with the processor's lock held.
      */
 
     /* Return true if pairs before imply this one: after() has nothing to do.  Locks: as after(). */
@@ -64,6 +64,11 @@ struct OrderRecorder {
     void (*end)(Processor *p, Position position);
     void (*flush)(Processor *p, Position position);
     void (*cut)(Processor *p, Position position);
+    /*
+     * Return true if an episode has ended that was not taken.  Without the lock, it may miss one
+     * that another thread ends meanwhile.
+     */
+    bool (*has_ended)(const Processor *p);
     /* Move the oldest episode that has ended to @episode.  Return false if there is none. */
     bool (*take)(Processor *p, OrderEpisode *episode);
     /* Count and log what take() returned. */

@@ -91,6 +91,11 @@ static void flush(Processor *p, Position position)
     rerun_flush(stream_of(p), position, latest_time(p->sphere));
 }
 
+static bool has_ended(const Processor *p)
+{
+    return rerun_has_closed(stream_of(p));
+}
+
 static bool take(Processor *p, OrderEpisode *episode)
 {
     return rerun_take_closed(stream_of(p), &episode->rerun);
@@ -113,6 +118,7 @@ const OrderRecorder rerun_recorder = {
     .end = end,
     .flush = flush,
     .cut = end,
+    .has_ended = has_ended,
     .take = take,
     .log = count_and_log,
 };

@@ -65,6 +65,11 @@ void karma_clear(KarmaStream *stream)
     episode_queue_clear(&stream->closed);
 }
 
+bool karma_has_closed(const KarmaStream *stream)
+{
+    return episode_queue_any(&stream->closed);
+}
+
 bool karma_take_closed(KarmaStream *stream, KarmaClosed *closed)
 {
     return episode_queue_pop(&stream->closed, closed);

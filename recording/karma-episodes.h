@@ -153,6 +153,8 @@ bool karma_flush(KarmaStream *stream, Position at);
 /* The same, at a cut or at the end of the recording.  All streams rest. */
 void karma_cut(KarmaStream *stream, Position at);
 
+/* Return true if an episode is closed and was not taken.  Any thread, without a lock. */
+bool karma_has_closed(const KarmaStream *stream);
 /* Move the oldest closed episode to @closed.  Return false if there is none.  Stream's lock. */
 bool karma_take_closed(KarmaStream *stream, KarmaClosed *closed);
 

@@ -24,6 +24,11 @@ void rerun_clear(RerunStream *stream)
     episode_queue_clear(&stream->closed);
 }
 
+bool rerun_has_closed(const RerunStream *stream)
+{
+    return episode_queue_any(&stream->closed);
+}
+
 bool rerun_take_closed(RerunStream *stream, RerunClosed *closed)
 {
     return episode_queue_pop(&stream->closed, closed);

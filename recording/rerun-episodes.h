@@ -83,6 +83,8 @@ void rerun_end_episode(RerunStream *stream, Position at);
  */
 void rerun_flush(RerunStream *stream, Position at, uint64_t least);
 
+/* Return true if an episode is closed and was not taken.  Any thread, without a lock. */
+bool rerun_has_closed(const RerunStream *stream);
 /* Move the oldest closed episode to @closed.  Return false if there is none.  Stream's lock. */
 bool rerun_take_closed(RerunStream *stream, RerunClosed *closed);
 
