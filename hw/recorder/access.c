@@ -28,6 +28,7 @@
 
 #include "hw/recorder/access.h"
 #include "hw/recorder/chaos-vcpu.h"
+#include "hw/recorder/episodes.h"
 #include "hw/recorder/machine-state.h"
 #include "hw/recorder/recorder.h"
 #include "hw/recorder/replay-port.h"
@@ -253,6 +254,17 @@ static void give_way(CPUState *cpu)
     log_stream_resume(v->log);
 }
 
+/*
+ * Return true if this boundary is here to end an episode.  It may lie in the middle of what the
+ * guest does with a line, so it is too early to release lines.
+ */
+static bool ends_episode(CPUState *cpu)
+{
+    RecorderVcpu *v = cpu->recorder;
+
+    return recorder_position(cpu) + v->record.room >= recorder_episode_limit(v->record.processor);
+}
+
 void recorder_safepoint(CPUState *cpu)
 {
     RecorderVcpu *v = cpu->recorder;
@@ -264,7 +276,7 @@ void recorder_safepoint(CPUState *cpu)
         if (sphere_is_pressed(v->record.processor)) {
             sphere_serve(v->record.processor, settle(cpu));
         }
-        if (sphere_has_lent(v->record.processor)) {
+        if (sphere_has_lent(v->record.processor) && !ends_episode(cpu)) {
             sphere_give_back(v->record.processor, recorder_position(cpu));
         }
         if (sphere_gives_way(v->record.processor, recorder_position(cpu))) {
