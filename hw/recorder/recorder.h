@@ -47,6 +47,8 @@ extern G_GNUC_INTERNAL bool recorder_notes;
  * True while translations and code are compared with memory.  Replaying only (replay/paranoid.h).
  */
 extern G_GNUC_INTERNAL bool recorder_paranoid;
+/* True if TLBs grow as while recording, though the guest is neither recorded nor replayed. */
+extern G_GNUC_INTERNAL bool recorder_grows_tlbs;
 
 static inline bool recorder_active(void)
 {
@@ -413,13 +415,16 @@ void recorder_grow_tlb_slow(CPUState *cpu, int mmu_idx);
 
 static inline void recorder_translated(CPUState *cpu, int mmu_idx, const void *host)
 {
-    if (recorder_active()) {
+    if (recorder_active() || unlikely(recorder_grows_tlbs)) {
         recorder_grow_tlb_slow(cpu, mmu_idx);
     }
     if (recorder_recording()) {
         recorder_translated_slow(cpu, mmu_idx, host);
     }
 }
+
+/* Add the accelerator's property x-tlb-grow.  Main thread, before any guest. */
+void recorder_add_tlb_property(ObjectClass *accel);
 
 /*
  * Return true if generated code must not access @mr itself (TLB_RECORDED): only main RAM has

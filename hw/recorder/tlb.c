@@ -10,7 +10,11 @@
  * The size of a TLB decides how often page tables are walked, and nothing that the guest could see.
  * So it may differ in replay.
  *
- * All functions run in the vCPU's thread.
+ * A guest that is neither recorded nor replayed keeps QEMU's policy, unless the accelerator has
+ * x-tlb-grow=on.  Then its TLBs grow in the same way, but are flushed as ever: comparisons need a
+ * guest that differs from a recorded one in nothing but the recording.
+ *
+ * All functions run in the vCPU's thread, except those of the property.
  */
 #include "qemu/osdep.h"
 #include "accel/tcg/internal-common.h"
@@ -99,7 +103,30 @@ void recorder_grow_tlb_slow(CPUState *cpu, int mmu_idx)
     qemu_spin_unlock(&cpu->neg.tlb.c.lock);
     g_free(table);
     g_free(full);
-    recorder_count(cpu->recorder, RECORDER_COUNT_TLBS_GROWN);
+    if (recorder_active()) {
+        recorder_count(cpu->recorder, RECORDER_COUNT_TLBS_GROWN);
+    }
+}
+
+/* --- the property ----------------------------------------------------------------- */
+
+bool recorder_grows_tlbs;
+
+static bool get_tlb_grow(Object *accel, Error **errp)
+{
+    return recorder_grows_tlbs;
+}
+
+static void set_tlb_grow(Object *accel, bool value, Error **errp)
+{
+    recorder_grows_tlbs = value;
+}
+
+void recorder_add_tlb_property(ObjectClass *accel)
+{
+    object_class_property_add_bool(accel, "x-tlb-grow", get_tlb_grow, set_tlb_grow);
+    object_class_property_set_description(accel, "x-tlb-grow",
+        "Enlarge TLBs as soon as they are nearly full, as while recording");
 }
 
 /* --- evictions ------------------------------------------------------------------- */

@@ -45,7 +45,8 @@ def it_replays_identically():
     check(line.startswith("reprise: replayed identically: ") and " steps in " in line, line)
 
 
-@test_each(["tb-size=8", "tb-size=512", "one-insn-per-tb=on", "x-tlb-bits=6", "x-tlb-bits=16"])
+@test_each(["tb-size=8", "tb-size=512", "one-insn-per-tb=on", "x-tlb-bits=6", "x-tlb-bits=16",
+            "x-tlb-grow=on"])
 def caches_do_not_matter(option):
     directory, output, _ = work.hello()
     shown, _ = work.replay(directory, "--", "-accel", f"tcg,thread=multi,{option}")
