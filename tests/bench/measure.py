@@ -8,6 +8,9 @@ the loading of a checkpoint.
 
 QEMU's processor time is taken at the same moments.  It says less (nothing of
 waiting), but means something on a host that has other work, too.
+
+A command that sets something up before its work, and tears it down after that, says
+"bench: begin" and "bench: end" on lines of their own: then these are what its run is.
 """
 
 import json
@@ -18,17 +21,21 @@ import shlex
 import shutil
 import subprocess
 import time
+from typing import NamedTuple
 
 from tests.lib.checkout import BUILD, TOP
 from tests.lib.qmp import Qmp
 from tests.lib.tool import BIN, emulator_of, info, stop_tool
 
 PLACE = os.path.join(BUILD, "bench")
-PATIENCE_S = 300                # for one run of one guest
+PATIENCE_S = 300                # for one run of one guest, unless --patience says otherwise
 QUIT_S = 25                     # a little more than the tool gives its QEMU
 
-MARK = re.compile(rb"^reprise: (ready|begin|end)(?: status=(\d+))?[^\n]*\n", re.M)
+MARK = re.compile(rb"^((?:reprise|bench): (?:ready|begin|end))(?: status=(\d+))?[^\n]*\n", re.M)
+MARKS = ("reprise: ready", "reprise: begin", "reprise: end")
 
+# Plain guests with the TLBs of recorded ones (docs/guide.md).
+GROWING_TLBS = ["-accel", "tcg,thread=multi,x-tlb-grow=on"]
 
 # The tool's options for modes that record, and the order of modes that replay by one.
 RECORDED_BY = {"record": [], "record karma": ["--order", "karma"],
@@ -38,6 +45,15 @@ REPLAYED_BY = {"replay fdr": "fdr", "replay karma": "karma"}
 
 class Failure(Exception):
     """A run that measured nothing, and why."""
+
+
+class Guest(NamedTuple):
+    """What runs, and on what."""
+    smp: int
+    run: str
+    image: str = "stock"
+    mem: int = 512                      # MiB
+    arguments: tuple = ()               # for QEMU
 
 
 class Build:
@@ -53,15 +69,17 @@ class Build:
 THIS = Build("this", BIN)
 
 
-def guest_command(build, smp, run):
+def guest_command(build, guest, *arguments):
     """QEMU's command line; images/boot knows it."""
-    line = subprocess.run([f"{TOP}/images/boot", "--print", "--arch", "aarch64", "--smp", str(smp),
-                           "--mem", "512", "--run", run],
+    line = subprocess.run([f"{TOP}/images/boot", "--print", "--arch", "aarch64",
+                           "--image", guest.image, "--smp", str(guest.smp),
+                           "--mem", str(guest.mem), "--run", guest.run, "--",
+                           *guest.arguments, *arguments],
                           stdout=subprocess.PIPE, encoding="utf-8", check=True).stdout
     return [build.qemu, *shlex.split(line)[1:]]
 
 
-def command_of(build, mode, smp, run, unpatched):
+def command_of(build, mode, guest, unpatched):
     qmp = ["-qmp", f"unix:{PLACE}/qmp,server=on,wait=on"]   # no event is missed
     if mode == "replay":
         return [build.reprise, "replay", build.recording, "--", *qmp]
@@ -69,7 +87,7 @@ def command_of(build, mode, smp, run, unpatched):
         return [build.reprise, "replay", build.recording, "--order", REPLAYED_BY[mode], "--", *qmp]
     if mode == "single":
         return [build.reprise, "replay", build.recording, "--threads", "single", "--", *qmp]
-    qemu = guest_command(build, smp, run) + qmp
+    qemu = guest_command(build, guest, *qmp, *(GROWING_TLBS if mode == "plain tlb" else ()))
     if mode in RECORDED_BY:
         return [build.reprise, "record", "-o", build.recording, *RECORDED_BY[mode], "--", *qemu]
     return [unpatched if mode == "unpatched" else qemu[0], *qemu[1:], "-S"]
@@ -106,13 +124,13 @@ def processor_time(pid):
         return None
 
 
-def marks_on(stream, at_mark):
+def marks_on(stream, patience, at_mark):
     """When each mark arrived, and all the output; ends when QEMU closes it."""
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + patience
     output, marks, seen = b"", {}, 0
     while True:
         if not select.select([stream], [], [], max(0, deadline - time.monotonic()))[0]:
-            raise Failure(f"hangs: no end in {PATIENCE_S} s after "
+            raise Failure(f"hangs: no end in {patience:g} s after "
                           f"{output[-200:].decode(errors='replace')!r}")
         more = os.read(stream.fileno(), 65536)
         now = time.time()
@@ -120,11 +138,13 @@ def marks_on(stream, at_mark):
             return marks, output
         output = output + more.replace(b"\r", b"")
         for match in MARK.finditer(output, seen):
-            marks[match.group(1).decode()] = now
+            name = match.group(1).decode()
+            marks[name] = now
             if match.group(2) not in (None, b"0"):
-                raise Failure(f"the guest's command ended with status {match.group(2).decode()}")
+                raise Failure(f"the guest's command ended with status {match.group(2).decode()}: "
+                              f"{output[-400:].decode(errors='replace')!r}")
             seen = match.end()
-            at_mark(match.group(1).decode())
+            at_mark(name)
 
 
 def tracking_memory(qmp):
@@ -135,10 +155,10 @@ def tracking_memory(qmp):
         return None
 
 
-def follow(process, is_record):
+def follow(process, is_record, patience):
     """What one run took: seconds of boot and of the command, on the clock and of processors.
 
-    And how much memory the recorder had at the end.
+    And what the guest wrote, and how much memory the recorder had at the end.
     """
     qmp = Qmp(f"{PLACE}/qmp", process)
     is_tool = os.path.basename(process.args[0]) == "reprise"
@@ -148,11 +168,11 @@ def follow(process, is_record):
     def at_mark(name):
         nonlocal memory
         cpu[name] = processor_time(pid)
-        if name == "end" and is_record:
+        if name == "reprise: end" and is_record:
             memory = tracking_memory(qmp)
 
     try:
-        qmp.socket.settimeout(PATIENCE_S)
+        qmp.socket.settimeout(patience)
         if is_tool:
             started = start_of_execution(qmp)
         else:
@@ -160,49 +180,56 @@ def follow(process, is_record):
             qmp.commands.flush()
             started = time_of("RESUME", qmp)
         at_mark("start")
-        marks, output = marks_on(process.stdout, at_mark)
+        marks, output = marks_on(process.stdout, patience, at_mark)
     finally:
         qmp.close()
-    status = process.wait(PATIENCE_S)
-    if status != 0 or len(marks) != 3:
+    status = process.wait(patience)
+    output = output.decode(errors="replace")
+    if status != 0 or any(mark not in marks for mark in MARKS):
         raise Failure(f"status {status}, marks {sorted(marks)}, the console ends with "
-                      f"{output[-200:].decode(errors='replace')!r}")
-    return {"boot": marks["ready"] - started, "run": marks["end"] - marks["begin"],
-            "boot cpu": difference(cpu, "start", "ready"),
-            "run cpu": difference(cpu, "begin", "end"), "memory": memory}
+                      f"{output[-200:]!r}")
+    begin, end = (("bench: begin", "bench: end") if "bench: end" in marks
+                  else ("reprise: begin", "reprise: end"))
+    return {"boot": marks["reprise: ready"] - started, "run": marks[end] - marks[begin],
+            "boot cpu": difference(cpu, "start", "reprise: ready"),
+            "run cpu": difference(cpu, begin, end),
+            "all cpu": difference(cpu, "start", "reprise: end"),
+            "memory": memory, "output": output}
 
 
 def difference(times, one, other):
     return None if None in (times[one], times[other]) else times[other] - times[one]
 
 
-def race_log(build):
-    """Bytes of the race log per 1000 instructions, before compression."""
+def of_recording(build):
+    """Its instructions, and bytes of the race log per 1000 of them, before compression."""
     said = info(build.recording, build.reprise)
-    return said["log_bytes"]["race"]["raw"] * 1000 / sum(said["instructions"])
+    instructions = sum(said["instructions"])
+    return {"instructions": instructions,
+            "race_log": said["log_bytes"]["race"]["raw"] * 1000 / instructions}
 
 
-def measure(build, mode, smp, run, unpatched=None):
-    """One run: seconds of boot and run, and of a recording memory and race_log.
+def measure(build, mode, guest, unpatched=None, patience=PATIENCE_S):
+    """One run: what follow() says, and what of_recording() says if it records.
 
     Raises Failure, with what the tool or QEMU said.
     """
     if mode in RECORDED_BY:
         shutil.rmtree(build.recording, ignore_errors=True)
-    command = command_of(build, mode, smp, run, unpatched)
+    command = command_of(build, mode, guest, unpatched)
     said = os.path.join(PLACE, "stderr")
     with open(said, "wb") as errors:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                    stderr=errors, start_new_session=True)
     process.stderr = open(said, "r", errors="replace")      # Qmp() reads it
     try:
-        took = follow(process, mode == "record")
-        return took | {"race_log": race_log(build)} if mode == "record" else took
+        took = follow(process, mode == "record", patience)
+        return took | of_recording(build) if mode == "record" else took
     except (Failure, AssertionError, OSError, subprocess.SubprocessError) as failure:
         stop_tool(process, QUIT_S)
         with open(said, errors="replace") as errors:
-            raise Failure(f"{run}, {smp} vCPUs, {mode}, {build.reprise}: {errors.read().strip()}\n"
-                          f"{failure}") from None
+            raise Failure(f"{guest.run}, {guest.smp} vCPUs, {mode}, {build.reprise}: "
+                          f"{errors.read().strip()}\n{failure}") from None
     finally:
         stop_tool(process, QUIT_S)
         process.stdout.close()
@@ -259,7 +286,7 @@ def pauses_of_recording(qmp):
 
 def measure_pauses(rounds):
     """Of a running guest, when its recording starts, and when a checkpoint is made later."""
-    process = subprocess.Popen([*guest_command(THIS, 1, FILL), "-qmp",
+    process = subprocess.Popen([*guest_command(THIS, Guest(1, FILL)), "-qmp",
                                 f"unix:{PLACE}/qmp,server=on,wait=on"],
                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                stderr=subprocess.PIPE, encoding="utf-8", start_new_session=True)
