@@ -20,9 +20,9 @@ VCPUS = 4
 READY_WITHIN_CPU_S = 15
 
 
-def boot(arch, command, status=0):
+def boot(arch, command, *arguments, status=0):
     return run(f"{TOP}/images/boot", "--arch", arch, "--smp", str(VCPUS), "--timeout", "240",
-               "--run", command, status=status, timeout=300).stdout
+               "--run", command, "--", *arguments, status=status, timeout=300).stdout
 
 
 def cpu_seconds():
@@ -73,6 +73,14 @@ def racey_races(arch):
     check(len(signatures) == 10, console[-2000:])
     check(len(set(signatures)) >= 9,
           f"{len(set(signatures))} of 10 signatures differ: {signatures}")
+
+
+@test_each(built_arches())
+def programs_run_with_tlbs_that_grow(arch):
+    console = boot(arch, "private -n 2 && remap -n 20 && forkstorm -n 5",
+                   "-accel", "tcg,thread=multi,x-tlb-grow=on")
+    for program in ("private", "remap", "forkstorm"):
+        result_line(console, program)
 
 
 @test_each(built_arches())
