@@ -17,6 +17,20 @@ def chosen(workloads, options):
     return [name for name in workloads if not options.workload or name in options.workload]
 
 
+class Deadline:
+    """Until when new runs of a part start: --minutes, or as many as are usual for it."""
+
+    def __init__(self, name, options, usual=30):
+        self.name, self.minutes = name, options.minutes or usual
+        self.end = time.monotonic() + self.minutes * 60
+
+    def is_over(self):
+        if time.monotonic() <= self.end:
+            return False
+        print(f"{self.name}: {self.minutes:g} minutes are over", flush=True)
+        return True
+
+
 def modes_of(part, workload, unpatched):
     if "modes" in part:
         return part["modes"]
@@ -114,11 +128,10 @@ class Comparison:
 
 def measure_part(name, options):
     measured = Comparison(options.against)
-    deadline = time.monotonic() + options.minutes * 60
+    deadline = Deadline(name, options)
     for number in range(1, options.rounds + 1):
         for workload in chosen(PARTS[name]["workloads"], options):
-            if time.monotonic() > deadline:
-                print(f"{name}: {options.minutes:g} minutes are over", flush=True)
+            if deadline.is_over():
                 return measured
             measured.measure(name, workload, f"{name}, round {number}, {workload}", options)
         measured.builds.reverse()       # which comes first must not matter

@@ -5,12 +5,15 @@
     tests/bench/run smp2 smp4       these; build/bench.json keeps the others
 
 A part is a number of vCPUs: one, smp2, smp4; orders2, orders4: Karma's order beside
-FDR's (parts.py); or "pause": for how long it pauses a running guest, whose memory is full of
+FDR's (parts.py); servers2, servers4: real servers (servers.py); or "pause": for how long it pauses a running guest, whose memory is full of
 random data, that its recording starts (QEMU's own times of STOP and RESUME tell).
 Each round runs every workload of it unpatched (if REPRISE_UNPATCHED names such a
 qemu-system-aarch64), plain (our emulator, not recording), plain with the TLBs that a
 recorded guest has ("plain tlb"), recorded and replayed, one after the other, so that a
 host that slows down slows all of them.  measure.py says how time is taken.
+
+With --crowded LOAD other processes want the host's cores, too, while servers are
+measured (host.py).
 
 With --against DIR, which has the programs of another build (reprise and
 qemu-system-aarch64), each run is made with them as well, just before or just after, and a
@@ -32,7 +35,7 @@ import shutil
 import signal
 import sys
 
-from tests.bench import host, parts
+from tests.bench import host, parts, servers
 from tests.bench.compare import measure_part
 from tests.bench.measure import PATIENCE_S, PLACE
 from tests.bench.pause import PAUSE, measure_pause_part, print_pauses
@@ -41,7 +44,7 @@ from tests.lib.checkout import BUILD, TOP
 from tests.lib.tool import BIN
 
 RESULT = os.path.join(BUILD, "bench.json")
-ALL = (*parts.PARTS, PAUSE)
+ALL = (*parts.PARTS, *servers.PARTS, PAUSE)
 
 
 # --- the file -----------------------------------------------------------------------
@@ -76,14 +79,20 @@ def parse_arguments():
     parser.add_argument("parts", nargs="*", metavar="PART",
                         help=f"{', '.join(ALL)} (default: all)")
     parser.add_argument("-n", "--rounds", type=int, default=5, help="rounds (default: 5)")
-    parser.add_argument("--minutes", type=float, default=30,
-                        help="no new run of a part after so long (default: 30)")
+    parser.add_argument("--minutes", type=float,
+                        help="no new run of a part after so long (default: 30; servers: 60)")
     parser.add_argument("--patience", type=float, default=PATIENCE_S, metavar="SECONDS",
                         help=f"a run that takes longer hangs (default: {PATIENCE_S})")
     parser.add_argument("--workload", action="append", metavar="NAME",
                         help="only this workload of a part; may be repeated")
+    parser.add_argument("--size", type=float, default=1, metavar="FACTOR",
+                        help="work of the servers, against the usual one: to try them")
+    parser.add_argument("--crowded", choices=host.LOADS, metavar="LOAD",
+                        help=f"other work on the host's cores beside servers: "
+                             f"{', '.join(host.LOADS)}")
     parser.add_argument("--against", metavar="DIR",
-                        help="compare with the programs of another build, side by side")
+                        help="compare with the programs of another build, side by side "
+                             "(not servers)")
     options = parser.parse_args()
     options.unpatched = os.environ.get("REPRISE_UNPATCHED")
     for part in options.parts:
@@ -96,7 +105,19 @@ def parse_arguments():
     for program in ("reprise", "qemu-system-aarch64") if options.against else ():
         if not os.access(os.path.join(options.against, program), os.X_OK):
             parser.error(f"--against: no {program} in {options.against}")
+    if options.crowded:
+        check_crowded(parser, options)
     return options
+
+
+def check_crowded(parser, options):
+    options.parts = options.parts or list(servers.PARTS)
+    if not set(options.parts) <= set(servers.PARTS):
+        parser.error(f"--crowded: only for {', '.join(servers.PARTS)}")
+    try:
+        host.check_load(options.crowded)
+    except host.Refused as refused:
+        parser.error(f"--crowded: {refused}")
 
 
 def say_load():
@@ -112,6 +133,10 @@ def measure_any(name, options, load):
     steal = host.Steal()
     if name == PAUSE:
         return name, measure_pause_part(options)
+    if name in servers.PARTS:
+        measured = servers.measure_servers(name, options)
+        called = f"{name} {options.crowded}" if options.crowded else name
+        return called, servers.servers_result(name, measured, load, steal.share(), options)
     measured = measure_part(name, options)
     return name, result_of(name, measured, load, steal.share())
 
@@ -119,6 +144,8 @@ def measure_any(name, options, load):
 def print_any(name, result):
     if name == PAUSE:
         print_pauses(result)
+    elif name.split()[0] in servers.PARTS:
+        servers.print_servers(name, result)
     else:
         print_part(name, result)
 
@@ -136,6 +163,9 @@ def main():
             write_result(results, options.rounds)
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
+    except host.Refused as refused:
+        print(f"tests/bench/run: {refused}", file=sys.stderr)
+        return 1
     for name, result in results.items():
         print_any(name, result)
     shutil.rmtree(PLACE)
