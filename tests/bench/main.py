@@ -5,7 +5,8 @@
     tests/bench/run smp2 smp4       these; build/bench.json keeps the others
 
 A part is a number of vCPUs: one, smp2, smp4; orders2, orders4: Karma's order beside
-FDR's (parts.py); servers2, servers4: real servers (servers.py); or "pause": for how long it pauses a running guest, whose memory is full of
+FDR's (parts.py); servers2, servers4: real servers (servers.py); scale: more vCPUs, up to
+16 (scale.py); or "pause": for how long it pauses a running guest, whose memory is full of
 random data, that its recording starts (QEMU's own times of STOP and RESUME tell).
 Each round runs every workload of it unpatched (if REPRISE_UNPATCHED names such a
 qemu-system-aarch64), plain (our emulator, not recording), plain with the TLBs that a
@@ -35,7 +36,7 @@ import shutil
 import signal
 import sys
 
-from tests.bench import host, parts, servers
+from tests.bench import host, parts, scale, servers
 from tests.bench.compare import measure_part
 from tests.bench.measure import PATIENCE_S, PLACE
 from tests.bench.pause import PAUSE, measure_pause_part, print_pauses
@@ -44,7 +45,7 @@ from tests.lib.checkout import BUILD, TOP
 from tests.lib.tool import BIN
 
 RESULT = os.path.join(BUILD, "bench.json")
-ALL = (*parts.PARTS, *servers.PARTS, PAUSE)
+ALL = (*parts.PARTS, *servers.PARTS, scale.SCALE, PAUSE)
 
 
 # --- the file -----------------------------------------------------------------------
@@ -92,7 +93,7 @@ def parse_arguments():
                              f"{', '.join(host.LOADS)}")
     parser.add_argument("--against", metavar="DIR",
                         help="compare with the programs of another build, side by side "
-                             "(not servers)")
+                             "(not servers, nor scale)")
     options = parser.parse_args()
     options.unpatched = os.environ.get("REPRISE_UNPATCHED")
     for part in options.parts:
@@ -133,6 +134,9 @@ def measure_any(name, options, load):
     steal = host.Steal()
     if name == PAUSE:
         return name, measure_pause_part(options)
+    if name == scale.SCALE:
+        measured = scale.measure_scale(options)
+        return name, scale.scale_result(measured, load, steal.share())
     if name in servers.PARTS:
         measured = servers.measure_servers(name, options)
         called = f"{name} {options.crowded}" if options.crowded else name
@@ -144,6 +148,8 @@ def measure_any(name, options, load):
 def print_any(name, result):
     if name == PAUSE:
         print_pauses(result)
+    elif name == scale.SCALE:
+        scale.print_scale(result)
     elif name.split()[0] in servers.PARTS:
         servers.print_servers(name, result)
     else:
