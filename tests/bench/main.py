@@ -99,6 +99,9 @@ def parse_arguments():
     for part in options.parts:
         if part not in ALL:
             parser.error(f"no part {part}: there are {', '.join(ALL)}")
+    for workload in options.workload or ():
+        if not any(workload in workloads_of(part) for part in options.parts or ALL):
+            parser.error(f"--workload: none of these parts has {workload}")
     if options.rounds < 1:
         parser.error("--rounds: at least 1")
     if options.unpatched and not os.access(options.unpatched, os.X_OK):
@@ -109,6 +112,12 @@ def parse_arguments():
     if options.crowded:
         check_crowded(parser, options)
     return options
+
+
+def workloads_of(part):
+    if part in parts.PARTS:
+        return parts.PARTS[part]["workloads"]
+    return {scale.SCALE: scale.WORKLOADS, PAUSE: ()}.get(part, servers.WORKLOADS)
 
 
 def check_crowded(parser, options):
