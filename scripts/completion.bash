@@ -20,6 +20,7 @@ _reprise() {
     --threads) words="single parallel" ;;
     --order) words="fdr karma rerun" ;;
     --arch) words="aarch64" ;;
+    --image) words=$(ls "$(dirname "$(command -v "$tool")")/../images" 2> /dev/null) ;;
     --at) [ "$command" != debug ] || words="start end" ;;
     --domain) words=$(virsh -q list --name 2> /dev/null) ;;
     -o | --output | --trace) mapfile -t COMPREPLY < <(compgen -d -- "$word"); return ;;

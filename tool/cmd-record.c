@@ -22,10 +22,7 @@
 typedef struct Record {
     char *directory;            /* absolute */
     char *given;                /* as the user wrote it */
-    char *arch;
-    int smp;
-    int mem;
-    char *run;
+    StockGuest guest;
     double timeout;
     char *max_size;
     char *order;                /* a list; NULL: QEMU's default */
@@ -46,8 +43,7 @@ static void record_clear(Record *record)
 {
     g_free(record->directory);
     g_free(record->given);
-    g_free(record->arch);
-    g_free(record->run);
+    stock_guest_clear(&record->guest);
     g_free(record->max_size);
     g_free(record->order);
     g_free(record->qmp);
@@ -64,6 +60,8 @@ static const char usage[] =
     "the stock guest of images/boot, or the one that QEMU ARG... starts.\n"
     "\n"
     "  -o, --output DIR  where to put the recording: a new or empty directory\n"
+    "  --image NAME      instead of the stock guest's, an image that images/build\n"
+    "                    made: its name in build/images, or its path\n"
     "  --arch A          the stock guest's architecture (default: aarch64)\n"
     "  --smp N           its vCPUs (default: 1)\n"
     "  --mem MiB         its memory (default: 512)\n"
@@ -95,13 +93,13 @@ static const char *check_options(const Record *record)
     if (!record->given || !*record->given) {
         return "where to? Give a new directory with -o";
     }
-    if (record->command && (record->arch || record->smp || record->mem || record->run)) {
-        return "--arch, --smp, --mem and --run are for the stock guest, not with -- QEMU";
+    if (record->command && stock_guest_is_given(&record->guest)) {
+        return "--image, --arch, --smp, --mem and --run are for the stock guest, not with -- QEMU";
     }
     if (record->command && !record->command[0]) {
         return "no QEMU after --";
     }
-    if (record->smp < 0 || record->mem < 0) {
+    if (record->guest.smp < 0 || record->guest.mem < 0) {
         return "--smp and --mem: at least 1";
     }
     if (record->digest_interval < 0) {
@@ -132,10 +130,11 @@ static bool parse_arguments(Record *record, int argc, char **argv, int *status)
     const GOptionEntry entries[] = {
         { "help", 'h', 0, G_OPTION_ARG_NONE, &help, NULL, NULL },
         { "output", 'o', 0, G_OPTION_ARG_FILENAME, &record->given, NULL, NULL },
-        { "arch", 0, 0, G_OPTION_ARG_STRING, &record->arch, NULL, NULL },
-        { "smp", 0, 0, G_OPTION_ARG_INT, &record->smp, NULL, NULL },
-        { "mem", 0, 0, G_OPTION_ARG_INT, &record->mem, NULL, NULL },
-        { "run", 0, 0, G_OPTION_ARG_STRING, &record->run, NULL, NULL },
+        { "image", 0, 0, G_OPTION_ARG_FILENAME, &record->guest.image, NULL, NULL },
+        { "arch", 0, 0, G_OPTION_ARG_STRING, &record->guest.arch, NULL, NULL },
+        { "smp", 0, 0, G_OPTION_ARG_INT, &record->guest.smp, NULL, NULL },
+        { "mem", 0, 0, G_OPTION_ARG_INT, &record->guest.mem, NULL, NULL },
+        { "run", 0, 0, G_OPTION_ARG_STRING, &record->guest.run, NULL, NULL },
         { "timeout", 0, 0, G_OPTION_ARG_DOUBLE, &record->timeout, NULL, NULL },
         { "max-size", 0, 0, G_OPTION_ARG_STRING, &record->max_size, NULL, NULL },
         { "qmp", 0, 0, G_OPTION_ARG_FILENAME, &record->qmp, NULL, NULL },
@@ -349,11 +348,10 @@ int run_record(int argc, char **argv)
     if (!parse_arguments(&record, argc, argv, &status)) {
         return status;
     }
-    command = record.command
-                  ? users_command(&record)
-                  : emulator_stock_command(record.arch, record.smp, record.mem, record.run, &error);
+    command = record.command ? users_command(&record)
+                             : emulator_stock_command(&record.guest, &error);
     if (!command || !(arguments = task_arguments(&record, &error)) ||
-        !(emulator = emulator_start_task(command, record.qmp, !record.run, "recorder-start",
+        !(emulator = emulator_start_task(command, record.qmp, !record.guest.run, "recorder-start",
                                          arguments, &error))) {
         return input_error(error);
     }

@@ -16,11 +16,8 @@
 #define GIC2_VCPUS  8
 
 typedef struct Xml {
-    char *arch;
     char *name;
-    int smp;
-    int mem;
-    char *run;
+    StockGuest guest;
     char *kernel;
     char *initrd;
     char *append;
@@ -29,9 +26,8 @@ typedef struct Xml {
 
 static void xml_clear(Xml *xml)
 {
-    g_free(xml->arch);
     g_free(xml->name);
-    g_free(xml->run);
+    stock_guest_clear(&xml->guest);
     g_free(xml->kernel);
     g_free(xml->initrd);
     g_free(xml->append);
@@ -50,6 +46,8 @@ static const char usage[] =
     "  --arch A          aarch64, the only one so far that can be recorded\n"
     "  --smp N           vCPUs (default: 1)\n"
     "  --mem MiB         memory (default: 512)\n"
+    "  --image NAME      instead of the stock guest's, an image that images/build\n"
+    "                    made: its name in build/images, or its path\n"
     "  --run CMD         what the stock guest runs (default: a shell)\n"
     "  --kernel FILE     another kernel, and with it:\n"
     "  --initrd FILE     its initrd (default: none)\n"
@@ -66,17 +64,17 @@ static const char usage[] =
 /* Return what is wrong with the options, in words, or NULL. */
 static const char *check_options(const Xml *xml)
 {
-    if (xml->arch && !g_str_equal(xml->arch, "aarch64")) {
+    if (xml->guest.arch && !g_str_equal(xml->guest.arch, "aarch64")) {
         return "--arch: only aarch64 guests can be recorded so far";
     }
-    if (xml->smp < 0 || xml->mem < 0) {
+    if (xml->guest.smp < 0 || xml->guest.mem < 0) {
         return "--smp and --mem: at least 1";
     }
     if (!xml->kernel && (xml->initrd || xml->append)) {
         return "--initrd and --append come with --kernel";
     }
-    if (xml->kernel && xml->run) {
-        return "--run is for the stock guest, not with --kernel";
+    if (xml->kernel && (xml->guest.image || xml->guest.run)) {
+        return "--image and --run are for the stock guest, not with --kernel";
     }
     if (xml->name && (!*xml->name || strchr(xml->name, '/') || strchr(xml->name, '\n'))) {
         return "--name: a name without a slash";
@@ -90,11 +88,12 @@ static bool parse_arguments(Xml *xml, int argc, char **argv, int *status)
     gboolean help = FALSE;
     const GOptionEntry entries[] = {
         { "help", 'h', 0, G_OPTION_ARG_NONE, &help, NULL, NULL },
-        { "arch", 0, 0, G_OPTION_ARG_STRING, &xml->arch, NULL, NULL },
+        { "arch", 0, 0, G_OPTION_ARG_STRING, &xml->guest.arch, NULL, NULL },
         { "name", 0, 0, G_OPTION_ARG_STRING, &xml->name, NULL, NULL },
-        { "smp", 0, 0, G_OPTION_ARG_INT, &xml->smp, NULL, NULL },
-        { "mem", 0, 0, G_OPTION_ARG_INT, &xml->mem, NULL, NULL },
-        { "run", 0, 0, G_OPTION_ARG_STRING, &xml->run, NULL, NULL },
+        { "smp", 0, 0, G_OPTION_ARG_INT, &xml->guest.smp, NULL, NULL },
+        { "mem", 0, 0, G_OPTION_ARG_INT, &xml->guest.mem, NULL, NULL },
+        { "image", 0, 0, G_OPTION_ARG_FILENAME, &xml->guest.image, NULL, NULL },
+        { "run", 0, 0, G_OPTION_ARG_STRING, &xml->guest.run, NULL, NULL },
         { "kernel", 0, 0, G_OPTION_ARG_FILENAME, &xml->kernel, NULL, NULL },
         { "initrd", 0, 0, G_OPTION_ARG_FILENAME, &xml->initrd, NULL, NULL },
         { "append", 0, 0, G_OPTION_ARG_STRING, &xml->append, NULL, NULL },
@@ -144,8 +143,8 @@ static char *complete(Xml *xml, GError **error)
     g_auto(GStrv) command = NULL;
     char *emulator;
 
-    xml->smp = xml->smp ? xml->smp : 1;
-    xml->mem = xml->mem ? xml->mem : 512;
+    xml->guest.smp = xml->guest.smp ? xml->guest.smp : 1;
+    xml->guest.mem = xml->guest.mem ? xml->guest.mem : 512;
     if (xml->kernel) {
         char *kernel = absolute(xml->kernel), *initrd = absolute(xml->initrd);
 
@@ -161,7 +160,7 @@ static char *complete(Xml *xml, GError **error)
         }
         return emulator;
     }
-    command = emulator_stock_command("aarch64", xml->smp, xml->mem, xml->run, error);
+    command = emulator_stock_command(&xml->guest, error);
     if (!command) {
         return NULL;
     }
@@ -185,7 +184,7 @@ static void put_machine(GString *text, const Xml *xml)
                            "  <vcpu>%d</vcpu>\n"
                            "  <os>\n"
                            "    <type arch='aarch64' machine='virt'>hvm</type>\n",
-                           xml->mem, xml->smp);
+                           xml->guest.mem, xml->guest.smp);
     put(text, "    <kernel>%s</kernel>\n", xml->kernel);
     if (xml->initrd) {
         put(text, "    <initrd>%s</initrd>\n", xml->initrd);
@@ -202,7 +201,7 @@ static void put_machine(GString *text, const Xml *xml)
                            "  <on_poweroff>destroy</on_poweroff>\n"
                            "  <on_reboot>destroy</on_reboot>\n"
                            "  <on_crash>destroy</on_crash>\n",
-                           xml->smp > GIC2_VCPUS ? 3 : 2);
+                           xml->guest.smp > GIC2_VCPUS ? 3 : 2);
 }
 
 static char *definition(const Xml *xml, const char *emulator)
@@ -223,7 +222,7 @@ static char *definition(const Xml *xml, const char *emulator)
                           "    <memballoon model='none'/>\n"
                           "  </devices>\n");
     /* libvirt has no element that switches the ITS off. */
-    if (xml->smp > GIC2_VCPUS) {
+    if (xml->guest.smp > GIC2_VCPUS) {
         g_string_append(text, "  <qemu:commandline>\n"
                               "    <qemu:arg value='-machine'/>\n"
                               "    <qemu:arg value='its=off'/>\n"

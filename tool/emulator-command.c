@@ -22,15 +22,28 @@ char *emulator_find(const char *name)
     return g_file_test(path, G_FILE_TEST_IS_EXECUTABLE) ? g_steal_pointer(&path) : NULL;
 }
 
-char **emulator_stock_command(const char *arch, int smp, int mem, const char *run, GError **error)
+void stock_guest_clear(StockGuest *guest)
+{
+    g_free(guest->image);
+    g_free(guest->arch);
+    g_free(guest->run);
+}
+
+bool stock_guest_is_given(const StockGuest *guest)
+{
+    return guest->image || guest->arch || guest->smp || guest->mem || guest->run;
+}
+
+char **emulator_stock_command(const StockGuest *guest, GError **error)
 {
     g_autofree char *tool = emulator_tool_directory();
     g_autofree char *boot = g_build_filename(tool, "..", "..", "images", "boot", NULL);
-    g_autofree char *smp_text = g_strdup_printf("%d", smp ? smp : 1);
-    g_autofree char *mem_text = g_strdup_printf("%d", mem ? mem : 512);
+    g_autofree char *smp_text = g_strdup_printf("%d", guest->smp ? guest->smp : 1);
+    g_autofree char *mem_text = g_strdup_printf("%d", guest->mem ? guest->mem : 512);
     const char *argv[] = {
-        boot, "--print", "--arch", arch ? arch : "aarch64",
-        "--smp", smp_text, "--mem", mem_text, run ? "--run" : NULL, run, NULL
+        boot, "--print", "--image", guest->image ? guest->image : "stock",
+        "--arch", guest->arch ? guest->arch : "aarch64", "--smp", smp_text, "--mem", mem_text,
+        guest->run ? "--run" : NULL, guest->run, NULL
     };
     g_autofree char *output = NULL, *errors = NULL;
     char **command;

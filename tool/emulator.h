@@ -38,11 +38,27 @@ char *emulator_find(const char *name);
 char *emulator_tool_directory(void);
 
 /*
- * Return the command line with which images/boot starts the stock guest, to be freed with
- * g_strfreev(); NULL and @error if images/boot fails.  0 and NULL stand for the defaults: aarch64,
+ * A guest that images/boot can start.  0 and NULL stand for the defaults: the stock image, aarch64,
  * one vCPU, 512 MiB, a shell.
  */
-char **emulator_stock_command(const char *arch, int smp, int mem, const char *run, GError **error);
+typedef struct StockGuest {
+    char *image;                /* name in build/images, or a path with a slash */
+    char *arch;
+    int smp;
+    int mem;                    /* MiB */
+    char *run;
+} StockGuest;
+
+void stock_guest_clear(StockGuest *guest);
+
+/* Return true if the user has said anything about the guest. */
+bool stock_guest_is_given(const StockGuest *guest);
+
+/*
+ * Return the command line with which images/boot starts the guest, to be freed with g_strfreev();
+ * NULL and @error if images/boot fails, for example since there is no such image.
+ */
+char **emulator_stock_command(const StockGuest *guest, GError **error);
 
 /*
  * Return the arguments after "--" and end *@argc before it; NULL if there is no "--".  The result

@@ -239,6 +239,8 @@ def the_definition_has_what_was_asked_for():
           "emulator")
     check(os.path.exists(domain.findtext("os/kernel")), "kernel")
     check(os.path.exists(domain.findtext("os/initrd")), "initrd")
+    check(definition("--image", "stock").findtext("os/kernel") == domain.findtext("os/kernel"),
+          "image")
     check("echo '<&>'" in domain.findtext("os/cmdline"), domain.findtext("os/cmdline"))
     check(domain.find("devices/serial").get("type") == "pty", "serial")
     other = definition("--kernel", "Image", "--append", "quiet", "--console", "out")
@@ -251,6 +253,8 @@ def the_definition_has_what_was_asked_for():
 def a_definition_that_cannot_be_is_refused():
     for args, word in ((["--arch", "x86_64"], "aarch64"), (["--initrd", "x"], "--kernel"),
                        (["--kernel", "x", "--run", "y"], "--run"), (["--smp", "-1"], "--smp"),
+                       (["--kernel", "x", "--image", "y"], "--image"),
+                       (["--image", "nothing"], "no image"),
                        (["--name", "a/b"], "--name"), (["x"], "'x'")):
         done = run(REPRISE, "xml", *args, status=2)
         check(done.stdout == "" and word in one_line(done.stderr), done.stderr)

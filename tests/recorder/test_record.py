@@ -45,6 +45,19 @@ def it_replays_identically():
     check(line.startswith("reprise: replayed identically: ") and " steps in " in line, line)
 
 
+@test
+def an_image_of_the_user_is_recorded():
+    """Its kernel is a bare guest, so that what it shows tells it from the stock image."""
+    image = work.place("image")
+    os.makedirs(f"{image}/aarch64")
+    shutil.copy(bare_guest.build(work, "SUSPENDED", "copies.c"), f"{image}/aarch64/kernel")
+    open(f"{image}/aarch64/initrd", "wb").close()
+    directory = work.place("of-image")
+    output, _ = work.record(directory, "--image", image, "--mem", "128", "--run", "nothing")
+    bare_guest.check_console(output.decode(), ["suspended", "one"])
+    check(work.replay(directory)[0] == output, "the console differs")
+
+
 @test_each(["tb-size=8", "tb-size=512", "one-insn-per-tb=on", "x-tlb-bits=6", "x-tlb-bits=16",
             "x-tlb-grow=on"])
 def caches_do_not_matter(option):

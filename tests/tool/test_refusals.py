@@ -29,6 +29,8 @@ CANNOT_RECORD = {
     "vCPUs in one thread": ([*QEMU, *CPU, "-smp", "2", "-accel", "tcg,thread=single"],
                             "thread=multi"),
     "no such guest": (["--arch", "mips", "--run", "true"], "'mips'"),
+    "no such image": (["--image", "nothing", "--run", "true"], "no image"),
+    "no such path of an image": (["--image", "./nothing", "--run", "true"], "nothing/aarch64"),
     "a balloon": ([*QEMU, *CPU, "-device", "virtio-balloon-pci,id=fat"], "virtio-balloon"),
     "a PMU": ([*QEMU, "-cpu", "cortex-a72"], "pmu=off"),
     "a hypervisor": ([*QEMU, *CPU, "-machine", "virtualization=on"], "virtualization=off"),
@@ -172,6 +174,7 @@ def usage_errors_are_one_line_and_status_2():
                        (["record", "-o", "x", "--timeout", "-1"], "--timeout"),
                        (["record", "-o", "x", "--"], "no QEMU"),
                        (["record", "-o", "x", "--mem", "1", "--", "q"], "--mem"),
+                       (["record", "-o", "x", "--image", "i", "--", "q"], "--image"),
                        (["replay", "x", "--pause-at-end"], "--qmp")):
         done = run(REPRISE, *args, status=2, cwd=work.directory)
         check(done.stdout == "" and word in one_line(done.stderr), f"{args}: {done.stderr}")
