@@ -3,7 +3,8 @@
  * `reprise xml`: prints a libvirt domain definition of a guest that can be recorded.
  *
  * images/boot knows emulator, kernel and parameters of the stock guest.  Devices that libvirt adds
- * by default and that cannot be recorded (balloon, USB, PMU) are switched off.
+ * by default and that cannot be recorded (balloon, USB) are switched off.  So is the PMU, which the
+ * stock guest lacks, too.
  */
 #include <glib.h>
 #include <stdio.h>

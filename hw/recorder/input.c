@@ -177,12 +177,12 @@ void recorder_record_sysreg(CPUState *cpu, uint64_t value)
     }
 }
 
-bool recorder_sysreg_write(CPUState *cpu, uint64_t value, bool plain)
+bool recorder_sysreg_write(CPUState *cpu, uint64_t value)
 {
     if (recorder_active()) {
         cpu->recorder->store_hash = recorder_mix(cpu->recorder->store_hash, value);
     }
-    return recorder_replaying() && !plain;
+    return recorder_replaying();
 }
 
 bool recorder_wfi_finds_work(CPUState *cpu, bool timed_out)

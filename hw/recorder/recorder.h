@@ -207,11 +207,10 @@ MemTxResult recorder_device_store(CPUState *cpu, MemoryRegion *mr, hwaddr offset
 bool recorder_replay_sysreg(CPUState *cpu, uint64_t *value);
 void recorder_record_sysreg(CPUState *cpu, uint64_t value);
 /*
- * Return true if the write of @value to an ARM_CP_IO register must be skipped: while replaying,
- * unless it is @plain.  A plain register is read as a field of the vCPU's state, without a call of
- * the recorder, so its value belongs to the sphere.
+ * Note a write of @value to an ARM_CP_IO register.  Return true if the write must be skipped: while
+ * replaying.  All reads of such registers come from the log, so their state is not used.
  */
-bool recorder_sysreg_write(CPUState *cpu, uint64_t value, bool plain);
+bool recorder_sysreg_write(CPUState *cpu, uint64_t value);
 
 /*
  * Apply the side effects of reading the register @reginfo (ARMCPRegInfo), whose @value came from

@@ -270,9 +270,6 @@ char *recorder_cpu_objection(CPUState *cpu, bool several)
     if (!arm_feature(env, ARM_FEATURE_AARCH64)) {
         return g_strdup("a 32-bit CPU model");
     }
-    if (arm_feature(env, ARM_FEATURE_PMU)) {
-        return g_strdup("a performance monitor (add pmu=off to -cpu)");
-    }
     if (arm_feature(env, ARM_FEATURE_EL2)) {
         return g_strdup("nested virtualisation (-machine virtualization=off)");
     }

@@ -61,6 +61,7 @@ static uint8_t second_stack[PAGE] __attribute__((aligned(PAGE)));
 #define BUFFER_SIZE (2 * BLOCK)
 
 static volatile uint64_t *watched;      /* a word that the interrupt handler reads; NULL: none */
+static void (*handle)(uint32_t id);     /* what else to do in an interrupt; NULL: nothing */
 static volatile uint64_t digest, interrupts, faults;
 static volatile uint64_t fetch_return;  /* where to go on after a failed instruction fetch */
 
@@ -133,6 +134,9 @@ void __attribute__((used)) exception(bool is_interrupt)
         interrupts++;
         digest = mix(digest, from);
         digest = mix(digest, watched ? *watched : 0);
+        if (handle) {
+            handle(id);
+        }
         arm_timer();
         GICC[4] = id;
     } else {
