@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Guests that use the performance monitor (PMU): counters, overflows, their interrupts."""
 
+import time
+
 from tests.guest import bare_guest
 from tests.lib.guest_recording import GuestWorkspace, stock_command
 from tests.lib.live_guest import live_guest
@@ -14,15 +16,15 @@ NO_PMU, PMU = "cortex-a72,pmu=off", "cortex-a72"
 def check_replay(directory, output, *options):
     replayed, said = work.replay(directory, *options)
     check("replayed identically" in said, said)
-    check(output.endswith(replayed) and replayed,
+    check(output.endswith(replayed),
           f"recorded:\n{output}\nreplayed {options}:\n{replayed}")
 
 
 def check_checkpoints(directory, output, least):
-    """It replays from each of its checkpoints; there are so many at least."""
+    """It has so many checkpoints at least, and replays from some: on a busy host there are many."""
     checkpoints = len(info(directory)["checkpoints"])
     check(checkpoints >= least, f"only {checkpoints} checkpoints")
-    for number in range(checkpoints):
+    for number in sorted({0, 1, 2, checkpoints // 2, checkpoints - 1} & set(range(checkpoints))):
         check_replay(directory, output, "--from", str(number))
 
 
@@ -67,14 +69,17 @@ def a_guest_that_counts_already_is_recorded():
         qmp = guest.connect()
         work.console.wait_for(b"counts=cycles", guest.process)
         before = len(work.console.read())
-        answer = qmp("recorder-start", directory=directory, **{"checkpoint-interval": 0.5})
+        answer = qmp("recorder-start", directory=directory)
         check(answer == {"return": {}}, answer)
-        while b"counts=cycles" not in work.console.read()[before + 1000:]:
-            qmp("query-status")
+        for length in (before + 500, before + 1000):
+            while b"counts=cycles" not in work.console.read()[length:]:
+                time.sleep(0.01)
+                qmp("query-status")
+            check("return" in qmp("recorder-checkpoint"), "recorder-checkpoint")
         check(qmp("recorder-stop", pause=True) == {"return": {}}, "recorder-stop")
         output = work.console.read()
         qmp.close()
-    check_checkpoints(directory, output, 2)
+    check_checkpoints(directory, output, 3)
 
 
 main(work)
