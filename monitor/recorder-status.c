@@ -53,6 +53,8 @@ static void add_counts(RecorderCounterList ***tail, const SphereCounts *counts)
         { "leases", &counts->leases },
         { "leases ended early", &counts->leases_ended },
         { "lines given back", &counts->given_back },
+        { "lines given along", &counts->given_along },
+        { "lines given in vain", &counts->in_vain },
         { "pages moved", &counts->pages_moved },
         { "migratory lines", &counts->migratory },
         { "host cores given away", &counts->gave_way },

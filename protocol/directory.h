@@ -66,7 +66,15 @@ uint8_t line_revoke(Line *line, unsigned from, Position position, SphereAccess a
  * Return the L1 byte, as if the page were not protected.
  */
 uint8_t line_grant(Line *line, unsigned to, SphereAccess asked, SphereAccess access);
-/* Return the access that @by is granted if it requests @access: ownership of a migratory line. */
+/*
+ * Return true if @by was the last writer, and no other processor has held the line since: @by has
+ * given it back in vain.
+ */
+bool line_was_released(const Line *line, unsigned by);
+/*
+ * Return the access that @by is granted if it requests @access: ownership of a migratory line, or
+ * of one that @by has released.
+ */
 SphereAccess line_effective(const Line *line, unsigned by, SphereAccess access);
 
 /* Split a page that is held as a whole into 64 lines.  Return how many bytes that takes. */

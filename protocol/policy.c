@@ -11,10 +11,12 @@
 /* A request that waits for a lease to end comes less often, so it counts for more. */
 #define LEASE_WEIGHT 64
 /*
- * A line with @wanted above 0 is released unasked at the holder's next boundary.  A request that
- * must wait raises @wanted; a release after which no other processor had the line lowers it.
+ * A line with @wanted above 0 is released when its holder serves a request for another line, and
+ * from WANTED_SOON on at the holder's next boundary.  A request that must wait raises @wanted; a
+ * release after which no other processor had the line lowers it.
  */
 #define WANTED_ASKED 16
+#define WANTED_SOON 24
 #define WANTED_MOST 64
 
 /* --- how often lines of a page are requested ---------------------------------------- */
@@ -125,6 +127,11 @@ Line *policy_line_to_lend(const Processor *p, SpherePage *page)
 
     return p->l1 && p->sphere->n_processors > 2 && page->lines && !page->protected &&
            !(lines & (lines - 1)) ? &page->lines[__builtin_ctzll(lines)] : NULL;
+}
+
+bool policy_gives_back_soon(const Line *line)
+{
+    return line->wanted >= WANTED_SOON;
 }
 
 void policy_asked_for(Line *line, bool granted, bool in_vain)

@@ -32,6 +32,8 @@ bool policy_is_hot(const SpherePage *page);
 /* Return for how many us a dirty owner may keep what @processor requests; 0: no lease. */
 int64_t policy_lease_us(const Processor *processor, SpherePage *page, int64_t now);
 
+/* Return true if @line should be released at the next boundary, without any request. */
+bool policy_gives_back_soon(const Line *line);
 /* Return the only line of @processor's request if a later release unasked may pay; else NULL. */
 Line *policy_line_to_lend(const Processor *processor, SpherePage *page);
 /*

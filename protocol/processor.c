@@ -162,11 +162,6 @@ bool sphere_in_user(const Processor *p)
     return p->in_user;
 }
 
-bool sphere_has_lent(const Processor *p)
-{
-    return p->n_lent > 0;
-}
-
 bool sphere_has_drops(const Processor *p)
 {
     return __atomic_load_n(&p->n_drops, __ATOMIC_RELAXED) ||

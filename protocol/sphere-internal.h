@@ -13,6 +13,15 @@
 #include "protocol/rules.h"
 #include "protocol/sphere.h"
 
+/* Lines that a processor remembers, to give them back. */
+#define SPHERE_MAX_LENT 16
+#define SPHERE_MAX_ALONG 256
+
+typedef struct Lent {
+    SpherePage *page;
+    unsigned line;
+} Lent;
+
 struct Processor {
     Sphere *sphere;
     unsigned index;
@@ -81,12 +90,11 @@ struct Processor {
         unsigned word, last_word;
     } in_hand;
 
-    /* Candidates for sphere_give_back(), got since the latest boundary.  Its own thread. */
+    /* Lines to give back (give-back.c), if it still owns them then.  Its own thread. */
     unsigned n_lent;
-    struct {
-        SpherePage *page;
-        unsigned line;
-    } lent[SPHERE_MAX_LENT];
+    Lent lent[SPHERE_MAX_LENT];         /* at the next boundary */
+    unsigned n_along;           /* how many came since it served; the latest ones are left */
+    Lent along[SPHERE_MAX_ALONG];       /* when it serves a request */
 
     /*
      * Sources of its next step: what it was told since it last emitted.  Under the request's page

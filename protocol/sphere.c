@@ -23,6 +23,7 @@
 #include "protocol/chaos.h"
 #include "protocol/copies.h"
 #include "protocol/directory.h"
+#include "protocol/give-back.h"
 #include "protocol/lease.h"
 #include "protocol/order.h"
 #include "protocol/policy.h"
@@ -383,55 +384,7 @@ static void widen(Processor *p, SpherePage *page, int64_t now)
     }
 }
 
-/* --- lines that are released before any request -------------------------------------- */
-
-static void lend(Processor *p, SpherePage *page, const Line *line)
-{
-    if ((line->wanted || chaos_one_in(&p->random, chaos.lend)) && p->n_lent < SPHERE_MAX_LENT) {
-        p->lent[p->n_lent].page = page;
-        p->lent[p->n_lent++].line = line - page->lines;
-    }
-}
-
-/*
- * Return true if @p may release @line, as if another processor had invalidated it while @p was
- * SAFE.  Only a dirty owner may: the directory keeps it as the last writer, so the next holder is
- * ordered after it (invariant 3).  A mere reader would be forgotten.
- */
-static bool can_give_back(Processor *p, const SpherePage *page, const Line *line)
-{
-    return !page->protected && line->state == LINE_OWNED && line->holders == LINE_BIT(p->index) &&
-           !line->reserved && (!line->unwritten || !SPHERE_RULE(READER_STAYS));
-}
-
-void sphere_give_back(Processor *p, Position position)
-{
-    g_assert(!p->told.sources);
-    if (position < p->ordered) {
-        return;         /* no step has ended since an arc came in (invariant 4): next boundary */
-    }
-    sphere_published(p);
-    while (p->n_lent) {
-        unsigned i = p->lent[--p->n_lent].line;
-        SpherePage *page = p->lent[p->n_lent].page;
-
-        sphere_lock(&page->lock);
-        if (page->lines && can_give_back(p, page, &page->lines[i])) {
-            sphere_set_l1(p, page, i,
-                          line_revoke(&page->lines[i], p->index, position, SPHERE_WRITE));
-            copies_let_go(p);
-            p->counts.given_back++;
-        }
-        sphere_unlock(&page->lock);
-    }
-}
-
 /* --- making a request ---------------------------------------------------------------- */
-
-static bool is_in_vain(const Processor *p, const Line *line)
-{
-    return line->state == LINE_FREE && line->writer == p->index + 1;
-}
 
 /* Grant the common miss at once: one line, no blocker, no reservation, no lease on the page. */
 static bool grant_at_once(Processor *p, SpherePage *page)
@@ -443,10 +396,11 @@ static bool grant_at_once(Processor *p, SpherePage *page)
         line_blockers(line, p->index, effective(p, page, line))) {
         return false;
     }
-    in_vain = is_in_vain(p, line);
+    in_vain = line_was_released(line, p->index);
     grant(p, page, line->since);
     policy_asked_for(line, true, in_vain);
-    lend(p, page, line);
+    p->counts.in_vain += in_vain;
+    give_back_later(p, page, line);
     copies_keep_in_hand(p, page);
     p->counts.local++;
     return true;
@@ -468,7 +422,7 @@ static SphereAnswer ask(Processor *p, SpherePage *page)
     }
     now = sphere_now_us();
     line = policy_line_to_lend(p, page);
-    in_vain = line && is_in_vain(p, line);
+    in_vain = line && line_was_released(line, p->index);
     p->request.dropped = 0;
     __atomic_store_n(&p->request.granted, GRANT_AWAITED, __ATOMIC_RELAXED);
     widen(p, page, now);
@@ -480,7 +434,7 @@ static SphereAnswer ask(Processor *p, SpherePage *page)
     granted = grant_or_reserve(p, page, NULL, now);
     if (line && page->lines) {          /* the page may have been joined */
         policy_asked_for(line, granted, in_vain);
-        lend(p, page, line);
+        give_back_later(p, page, line);
     }
     p->request.in_hand = false;
     while (!granted && p->exclusive) {
@@ -636,6 +590,7 @@ void sphere_serve(Processor *p, Position position)
     sphere_published(p);
     p->published = position;
     asleep = serve_inbox(p, p, lease_pressing(p));
+    give_back_along(p, position);
     if (asleep) {
         become_safe(p, position);
         wake(p->sphere, asleep | serve_inbox(p, NULL, lease_pressing(p)));

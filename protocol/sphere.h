@@ -63,8 +63,6 @@ G_STATIC_ASSERT(SPHERE_MAX_VCPUS <= RECORDER_MAX_VCPUS);
 
 /* Table words whose translations a processor must drop before its next step. */
 #define SPHERE_MAX_DROPS CHAOS_MOST_DROPS
-/* Lines that a processor remembers for sphere_give_back(). */
-#define SPHERE_MAX_LENT 16
 
 typedef struct Sphere Sphere;
 typedef struct Processor Processor;
@@ -113,7 +111,9 @@ typedef struct SphereCounts {
     uint64_t migratory;         /* reads that were granted ownership */
     uint64_t leases;            /* requests that gave the holder a lease */
     uint64_t leases_ended;      /* as the holder: leases ended early, for want of stores */
-    uint64_t given_back;        /* lines released before any request for them */
+    uint64_t given_back;        /* lines released at a boundary, before any request for them */
+    uint64_t given_along;       /* lines released because a request for another was served */
+    uint64_t in_vain;           /* misses of lines that it had released, and nobody else wanted */
     uint64_t gave_way;          /* times the host core was yielded */
     uint64_t drops;             /* times a table user was made to drop translations */
     uint64_t code_left;         /* times a code user left a page, because of a store */
@@ -228,8 +228,8 @@ bool sphere_is_pressed(const Processor *processor);
  */
 void sphere_serve(Processor *processor, Position position);
 /*
- * Release lines that the processor has written and others often want, before any request.  At a
- * boundary, RUNNING.  Does nothing if sphere_is_settled() does not hold at @position.
+ * Release lines that the processor has written and others nearly always want.  At a boundary,
+ * RUNNING.  Does nothing if sphere_is_settled() does not hold at @position.
  */
 void sphere_give_back(Processor *processor, Position position);
 /* Return true if sphere_give_back() has lines to look at. */

@@ -327,7 +327,7 @@ static void test_exclusive_stores_to_two_pages(void)
 
 static void write_and_give_back(unsigned i, uint64_t offset)
 {
-    line_at(offset)->wanted = 16;
+    line_at(offset)->wanted = UINT8_MAX;
     run(i);
     g_assert_true(acquire(i, offset, 8, SPHERE_WRITE));
     steps(i, 1);
@@ -372,6 +372,41 @@ static void test_given_back_then_reserved(void)
     /* Q is safe, but has not served its inbox yet.  W has an arc from R that is not emitted yet. */
     become_safe(Q);
     g_assert_false(acquire(P, WORD, 8, SPHERE_WRITE));
+    tear_down();
+}
+
+/* P reads what it has released, and no other processor wanted: it need not ask to write again. */
+static void test_given_back_in_vain(void)
+{
+    set_up();
+    write_and_give_back(P, WORD);
+    g_assert_true(acquire(P, WORD, 8, SPHERE_READ));
+    g_assert_cmpuint(l1(P, WORD), ==, L1_READ | L1_WRITE);
+    g_assert_cmpuint(processor(P)->counts.in_vain, ==, 1);
+    tear_down();
+}
+
+/* Q asks P for one line.  P releases another one with it, which Q finds free, and comes after P. */
+static void test_given_along(void)
+{
+    set_up();
+    line_at(WORD)->wanted = line_at(ELSEWHERE)->wanted = 1;
+    run(P);
+    g_assert_true(acquire(P, WORD, 8, SPHERE_WRITE));
+    g_assert_true(acquire(P, ELSEWHERE, 8, SPHERE_WRITE));
+    steps(P, 1);
+    sphere_boundary(processor(P), world.position[P]);
+    g_assert_false(sphere_has_lent(processor(P)));
+    run(Q);
+    g_assert_false(acquire(Q, WORD, 8, SPHERE_WRITE));
+    become_safe(Q);
+    sphere_serve(processor(P), world.position[P]);
+    g_assert_cmpuint(l1(P, ELSEWHERE), ==, 0);
+    g_assert_cmpuint(processor(P)->counts.given_along, ==, 1);
+    take_grant(Q);
+    steps(P, 1);
+    g_assert_true(acquire(Q, ELSEWHERE, 8, SPHERE_READ));
+    g_assert_cmpuint(world.before[Q][P], ==, world.position[P] - 1);
     tear_down();
 }
 
@@ -504,6 +539,8 @@ int main(int argc, char **argv)
     g_test_add_func("/directed/exclusive-stores", test_exclusive_stores_to_two_pages);
     g_test_add_func("/directed/given-back-then-translated", test_given_back_then_translated);
     g_test_add_func("/directed/given-back-then-reserved", test_given_back_then_reserved);
+    g_test_add_func("/directed/given-back-in-vain", test_given_back_in_vain);
+    g_test_add_func("/directed/given-along", test_given_along);
     g_test_add_func("/directed/read-of-migratory-line", test_read_of_migratory_line);
     g_test_add_func("/directed/read-of-own-line", test_read_of_own_line);
     g_test_add_func("/directed/joined-while-one-waits", test_joined_while_one_waits);
