@@ -434,6 +434,7 @@ static SphereAnswer ask(Processor *p, SpherePage *page)
     granted = grant_or_reserve(p, page, NULL, now);
     if (line && page->lines) {          /* the page may have been joined */
         policy_asked_for(line, granted, in_vain);
+        p->counts.in_vain += in_vain;
         give_back_later(p, page, line);
     }
     p->request.in_hand = false;

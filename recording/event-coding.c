@@ -305,6 +305,7 @@ static const char *get_wait(EventCoder *coder, LogCursor *cursor, unsigned head,
     bool is_long = head == LOG_EVENT_WAIT;
     unsigned low = head - HEAD_WAIT_AGAIN;
     uint64_t stream;
+    bool moved;
 
     if (here) {
         event->position = coder->position;
@@ -321,11 +322,9 @@ static const char *get_wait(EventCoder *coder, LogCursor *cursor, unsigned head,
     if (stream > n_vcpus) {
         return "a wait for a stream that no vCPU has";
     }
-    if (event->position == coder->position ? again || (!here && stream < HEAD_STREAMS)
-                                           : !again && stream == coder->waited_for) {
-        return "a wait is longer than need be";
-    }
-    if (is_long && stream < HEAD_STREAMS) {
+    moved = event->position > coder->position;
+    if (again != (moved && stream == coder->waited_for) ||
+        here != (!moved && stream < HEAD_STREAMS) || (is_long && stream < HEAD_STREAMS)) {
         return "a wait is longer than need be";
     }
     coder->waited[stream] += 1 + (again ? get_above(cursor, AGAIN_STEPS_BITS,

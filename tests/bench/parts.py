@@ -33,52 +33,38 @@ PARTS = {
             ("forkstorm", "plain", "unpatched", 1.02),
         ],
     },
-    "smp2": {
-        "smp": 2,
-        "workloads": {
-            "private": "private -n 40", "faults": "faults -n 40", "locks": "locks -n 600000",
-            "forkstorm": "forkstorm -n 120", "racey": "racey -n 40000000",
-            "pipes": "pipes -n 5000",
-        },
+}
+
+
+def part_of_several(vcpus, rounds, bars):
+    """A part with several vCPUs; @rounds: `-n` of each program; @bars: of record / plain."""
+    return {
+        "smp": vcpus,
+        "workloads": {name: f"{name} -n {n}" for name, n in rounds.items()},
         "replayed": ("private", "faults"),
-        "ratios": [
-            ("private", "record", "plain", 1.3),
-            ("boot", "record", "plain", 1.3),
-            ("locks", "record", "plain", 1.4),
-            ("forkstorm", "record", "plain", 1.5),
-            ("racey", "record", "plain", 3),
-            ("pipes", "record", "plain", 1.6),
-            ("faults", "record", "plain", None),
+        "ratios": [(name, "record", "plain", bar) for name, bar in bars.items()] + [
             ("private", "replay", "plain", 1.25),
             ("boot", "replay", "plain", 1.4),
             ("private", "replay", "single", 1 / 1.6),
             ("faults", "replay", "plain", None),
             ("faults", "replay", "single", None),
         ],
-    },
-    "smp4": {
-        "smp": 4,
-        "workloads": {
-            "private": "private -n 30", "faults": "faults -n 30", "locks": "locks -n 400000",
-            "forkstorm": "forkstorm -n 80", "racey": "racey -n 20000000",
-            "pipes": "pipes -n 1500",
-        },
-        "replayed": ("private", "faults"),
-        "ratios": [
-            ("private", "record", "plain", 1.5),
-            ("boot", "record", "plain", 1.4),
-            ("locks", "record", "plain", 1.5),
-            ("forkstorm", "record", "plain", 1.7),
-            ("racey", "record", "plain", 4),
-            ("pipes", "record", "plain", 2),
-            ("faults", "record", "plain", None),
-            ("private", "replay", "plain", 1.25),
-            ("boot", "replay", "plain", 1.4),
-            ("private", "replay", "single", 1 / 1.6),
-            ("faults", "replay", "plain", None),
-            ("faults", "replay", "single", None),
-        ],
-    },
+    }
+
+
+PARTS |= {
+    "smp2": part_of_several(
+        2,
+        {"private": 40, "faults": 40, "locks": 600000, "forkstorm": 120, "racey": 40000000,
+         "pipes": 5000},
+        {"private": 1.3, "boot": 1.3, "locks": 1.4, "forkstorm": 1.5, "racey": 3, "pipes": 1.6,
+         "faults": None}),
+    "smp4": part_of_several(
+        4,
+        {"private": 30, "faults": 30, "locks": 400000, "forkstorm": 80, "racey": 20000000,
+         "pipes": 1500},
+        {"private": 1.5, "boot": 1.4, "locks": 1.5, "forkstorm": 1.7, "racey": 4, "pipes": 2,
+         "faults": None}),
 }
 
 # Karma beside FDR: recorded one after the other; and one run that has both, replayed by each.
