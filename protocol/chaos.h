@@ -71,8 +71,8 @@
     X(look_again, SPHERE_LOOK_AGAIN, 1, 200) \
     /* How long a requester lingers in mid-step while no processor waits for it (sphere.c). */ \
     X(linger_us, 4, 0, 100) \
-    /* One in: release a line at the next boundary though no processor wants it (sphere.c). */ \
-    X(lend, 0, 1, 30) \
+    /* One in: offer a line at the next boundary though no processor wants it (offers.c). */ \
+    X(offer, 0, 1, 30) \
     /* A page that is not split moves whole if requests waited for it less often (policy.c). */ \
     X(calm_moves, 2, 0, 60) \
     /* Misses in a row on one holder until all its lines of the page move; twice that later on. */ \

@@ -24,13 +24,13 @@ bool sphere_gives_way(Processor *p, Position position)
         return false;
     }
     p->way.looked = position;
-    return offer_is_due(&p->way.offer, sphere_now_us());
+    return core_yield_is_due(&p->way.yield, sphere_now_us());
 }
 
 void sphere_yield_core(Processor *p, Position position)
 {
     sphere_safe(p, position);
-    offer_core(&p->way.offer, p->sphere->n_cores, chaos.core_yield_us);
+    core_yield(&p->way.yield, p->sphere->n_cores, chaos.core_yield_us);
     sphere_run(p);
     p->counts.gave_way++;
 }

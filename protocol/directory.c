@@ -55,17 +55,12 @@ static const Transition transitions[LINE_STATES][2] = {
     },
 };
 
-bool line_was_released(const Line *line, unsigned by)
-{
-    return line->state == LINE_FREE && line->writer == by + 1;
-}
-
 SphereAccess line_effective(const Line *line, unsigned by, SphereAccess access)
 {
     bool migrates = line->migratory && line->state != LINE_SHARED &&
                     !(line->holders & LINE_BIT(by));
 
-    return migrates || line_was_released(line, by) ? SPHERE_WRITE : access;
+    return migrates ? SPHERE_WRITE : access;
 }
 
 uint32_t line_blockers(const Line *line, unsigned by, SphereAccess access)
@@ -103,9 +98,7 @@ uint8_t line_grant(Line *line, unsigned to, SphereAccess asked, SphereAccess acc
     const Transition *t = &transitions[line->state][access];
 
     g_assert(line_blockers(line, to, access) == 0);
-    if (asked != access && line_was_released(line, to)) {
-        line->unwritten = false;        /* it gets back what it had: it has written the line */
-    } else if (asked != access) {
+    if (asked != access) {
         line->unwritten = !line->trusted;
         line->trusted -= !line->unwritten;
     } else if (access == SPHERE_WRITE) {

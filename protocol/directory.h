@@ -25,7 +25,6 @@ typedef struct Line {
     uint8_t state;              /* LineState */
     uint8_t writer;             /* the last writer: index + 1; 0: none */
     uint8_t reserved;           /* the reserver: index + 1; 0: none */
-    uint8_t wanted;             /* grows with requests that wait, shrinks if given back in vain */
     bool migratory : 1;         /* a reader is expected to write */
     bool unwritten : 1;         /* owned since a read, and no store seen yet */
     unsigned proofs : 2;        /* stores seen in a row after such a read */
@@ -66,15 +65,7 @@ uint8_t line_revoke(Line *line, unsigned from, Position position, SphereAccess a
  * Return the L1 byte, as if the page were not protected.
  */
 uint8_t line_grant(Line *line, unsigned to, SphereAccess asked, SphereAccess access);
-/*
- * Return true if @by was the last writer, and no other processor has held the line since: @by has
- * given it back in vain.
- */
-bool line_was_released(const Line *line, unsigned by);
-/*
- * Return the access that @by is granted if it requests @access: ownership of a migratory line, or
- * of one that @by has released.
- */
+/* Return the access that @by is granted if it requests @access: ownership of a migratory line. */
 SphereAccess line_effective(const Line *line, unsigned by, SphereAccess access);
 
 /* Split a page that is held as a whole into 64 lines.  Return how many bytes that takes. */

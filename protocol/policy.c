@@ -11,13 +11,25 @@
 /* A request that waits for a lease to end comes less often, so it counts for more. */
 #define LEASE_WEIGHT 64
 /*
- * A line with @wanted above 0 is released when its holder serves a request for another line, and
- * from WANTED_SOON on at the holder's next boundary.  A request that must wait raises @wanted; a
- * release after which no other processor had the line lowers it.
+ * L1_WANTED is 0 as long as the line has not passed between processors.  Then it tells how offers
+ * of the line have done, from 1 to 15.  It begins optimistic.  An offer that is taken adds
+ * WANTED_TAKEN, one in WANTED_IN_VAIN offers that are taken back subtracts 1, and of the times when
+ * the holder had to be asked, one in WANTED_ASKED adds 1.  From WANTED_SOON on, the line is offered
+ * at the next boundary; from WANTED_ALONG on, when the holder serves a request for another line.
+ *
+ * To ask a holder costs as much as a dozen offers in vain.  A line that its holder uses more often
+ * than that before another processor wants it soon falls below WANTED_SOON, and comes back slowly.
  */
-#define WANTED_ASKED 16
-#define WANTED_SOON 24
-#define WANTED_MOST 64
+#define WANTED_SHIFT 4
+#define WANTED_MOST 15
+#define WANTED_FIRST 10
+#define WANTED_SOON 5
+#define WANTED_ALONG 3
+#define WANTED_TAKEN 2
+#define WANTED_IN_VAIN 4
+#define WANTED_ASKED 2
+/* A request for more lines, as of a page that moves, says little about each of them. */
+#define FEW_LINES 8
 
 /* --- how often lines of a page are requested ---------------------------------------- */
 
@@ -119,26 +131,54 @@ int64_t policy_lease_us(const Processor *p, SpherePage *page, int64_t now)
     return us;
 }
 
-/* --- lines that are released unasked --------------------------------------------------- */
+/* --- lines that are offered ------------------------------------------------------------- */
 
-Line *policy_line_to_lend(const Processor *p, SpherePage *page)
+static unsigned wanted(uint8_t byte)
 {
-    uint64_t lines = p->request.lines;
-
-    return p->l1 && p->sphere->n_processors > 2 && page->lines && !page->protected &&
-           !(lines & (lines - 1)) ? &page->lines[__builtin_ctzll(lines)] : NULL;
+    return byte >> WANTED_SHIFT;
 }
 
-bool policy_gives_back_soon(const Line *line)
+static uint8_t with_wanted(uint8_t byte, unsigned value)
 {
-    return line->wanted >= WANTED_SOON;
+    return value << WANTED_SHIFT | (byte & ~L1_WANTED);
 }
 
-void policy_asked_for(Line *line, bool granted, bool in_vain)
+bool policy_few_lines(const Processor *p)
 {
-    if (!granted) {
-        line->wanted = MIN(line->wanted + WANTED_ASKED, WANTED_MOST);
-    } else if (in_vain && line->wanted) {
-        line->wanted--;
-    }
+    return p->l1 && p->sphere->n_processors > 2 &&
+           __builtin_popcountll(p->request.lines) <= FEW_LINES;
+}
+
+bool policy_offers_soon(uint8_t byte)
+{
+    return wanted(byte) >= WANTED_SOON;
+}
+
+bool policy_offers_along(uint8_t byte)
+{
+    return wanted(byte) >= WANTED_ALONG;
+}
+
+uint8_t policy_passed(uint8_t byte)
+{
+    return wanted(byte) ? byte : with_wanted(byte, WANTED_FIRST);
+}
+
+uint8_t policy_asked_for(const Processor *asker, uint8_t byte)
+{
+    bool counts = wanted(byte) && asker->counts.asked % WANTED_ASKED == 0;
+
+    return policy_passed(counts ? with_wanted(byte, MIN(wanted(byte) + 1, WANTED_MOST)) : byte);
+}
+
+uint8_t policy_offer_taken(uint8_t byte)
+{
+    return with_wanted(byte, MIN(wanted(byte) + WANTED_TAKEN, WANTED_MOST));
+}
+
+uint8_t policy_offer_in_vain(Processor *p, uint8_t byte)
+{
+    bool counts = wanted(byte) > 1 && chaos_one_in(&p->random, WANTED_IN_VAIN);
+
+    return counts ? with_wanted(byte, wanted(byte) - 1) : byte;
 }

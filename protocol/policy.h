@@ -32,14 +32,20 @@ bool policy_is_hot(const SpherePage *page);
 /* Return for how many us a dirty owner may keep what @processor requests; 0: no lease. */
 int64_t policy_lease_us(const Processor *processor, SpherePage *page, int64_t now);
 
-/* Return true if @line should be released at the next boundary, without any request. */
-bool policy_gives_back_soon(const Line *line);
-/* Return the only line of @processor's request if a later release unasked may pay; else NULL. */
-Line *policy_line_to_lend(const Processor *processor, SpherePage *page);
+/* Return true if @processor's request is for few lines, so that it tells something of each. */
+bool policy_few_lines(const Processor *processor);
+/* Return true if a line with this L1 byte should be offered at the next boundary. */
+bool policy_offers_soon(uint8_t byte);
+/* Return true if it should be offered when the holder serves a request for another line. */
+bool policy_offers_along(uint8_t byte);
 /*
- * Note whether other processors want @line.  @granted: this request was granted at once.  @in_vain:
- * the requester had released the line, and no other processor has had it since.
+ * Return an L1 byte with another L1_WANTED: after the line has passed between processors; after
+ * @asker had to wait for it; after the holder's offer was taken by another processor; and after the
+ * holder took its offer back, for which it needs no lock.
  */
-void policy_asked_for(Line *line, bool granted, bool in_vain);
+uint8_t policy_passed(uint8_t byte);
+uint8_t policy_asked_for(const Processor *asker, uint8_t byte);
+uint8_t policy_offer_taken(uint8_t byte);
+uint8_t policy_offer_in_vain(Processor *processor, uint8_t byte);
 
 #endif

@@ -39,7 +39,11 @@
     rule(IN_HAND, "a store whose words are in hand does not ask table users again") \
     rule(IN_HAND_PASSES, "a store whose words are in hand does not wait behind a reservation") \
     rule(IN_HAND_STAYS, "words in hand stay in hand for the later stores of an instruction") \
-    rule(READER_STAYS, "only a dirty owner gives a line back unasked") \
+    rule(OFFER_ARC, "a processor that takes an offered line is ordered after the offer") \
+    rule(OFFER_SETTLED, "lines are offered only after a step has ended since the latest arc") \
+    rule(OFFER_RETURNS, "a line that is taken back has the permission that it was offered with") \
+    rule(CODE_STAYS, "a code user does not offer lines of its code") \
+    rule(OFFERED_ONLY, "only offered lines are taken from a holder that runs on") \
     rule(USER_ARC, "a taker from user mode is ordered after the holder's entry to user mode") \
     rule(OPEN, "lines that user mode can reach are not taken from a processor in user mode") \
     rule(LEAVE_USER, "a processor leaves user mode before it accesses a closed page") \

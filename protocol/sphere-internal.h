@@ -13,14 +13,9 @@
 #include "protocol/rules.h"
 #include "protocol/sphere.h"
 
-/* Lines that a processor remembers, to give them back. */
-#define SPHERE_MAX_LENT 16
+/* Lines that a processor remembers, to offer them. */
+#define SPHERE_MAX_SOON 256
 #define SPHERE_MAX_ALONG 256
-
-typedef struct Lent {
-    SpherePage *page;
-    unsigned line;
-} Lent;
 
 struct Processor {
     Sphere *sphere;
@@ -34,7 +29,7 @@ struct Processor {
     bool exclusive;             /* no other vCPU runs, and it cannot wait */
     struct {
         Position looked;        /* where it last considered yielding its host core: core-yield.c */
-        Offer offer;
+        CoreYield yield;
     } way;
     uint64_t random;            /* its stream of random numbers: chaos.h */
     SphereCounts counts;
@@ -72,6 +67,8 @@ struct Processor {
         int patient;            /* 1 while the lease is in force; atomic, hence no bool */
         uint32_t lease_from;    /* holders to kick when the lease ends; atomic */
         uint32_t dropped;       /* table users that have dropped translations for this request */
+        bool waited;            /* it was not granted at once */
+        bool passed;            /* it has taken lines from other processors */
     } request;
 
     /*
@@ -90,11 +87,13 @@ struct Processor {
         unsigned word, last_word;
     } in_hand;
 
-    /* Lines to give back (give-back.c), if it still owns them then.  Its own thread. */
-    unsigned n_lent;
-    Lent lent[SPHERE_MAX_LENT];         /* at the next boundary */
+    /* Numbers of lines to offer (offers.c), if it still holds them then.  Its own thread. */
+    unsigned n_soon;
+    uint64_t soon[SPHERE_MAX_SOON];     /* at the next boundary */
     unsigned n_along;           /* how many came since it served; the latest ones are left */
-    Lent along[SPHERE_MAX_ALONG];       /* when it serves a request */
+    uint64_t along[SPHERE_MAX_ALONG];   /* when it serves a request */
+    /* Where it last offered lines; atomic.  Written by its own thread, or under the lock, SAFE. */
+    Position offered;
 
     /*
      * Sources of its next step: what it was told since it last emitted.  Under the request's page
@@ -131,6 +130,11 @@ struct Sphere {
     uint64_t lines_bytes;       /* taken by split pages; atomic */
     Processor processor[SPHERE_MAX_PROCESSORS];
 };
+
+/* Iterate over the processors whose bits @mask has. */
+#define FOREACH_PROCESSOR(p, sphere, mask) \
+    for (uint32_t left_ = (mask); left_; left_ &= left_ - 1) \
+        for (Processor *p = &(sphere)->processor[__builtin_ctz(left_)]; p; p = NULL)
 
 static inline uint64_t sphere_page_offset(const Sphere *sphere, const SpherePage *page)
 {

@@ -23,8 +23,8 @@
 #include "protocol/chaos.h"
 #include "protocol/copies.h"
 #include "protocol/directory.h"
-#include "protocol/give-back.h"
 #include "protocol/lease.h"
+#include "protocol/offers.h"
 #include "protocol/order.h"
 #include "protocol/policy.h"
 #include "protocol/sphere-internal.h"
@@ -44,10 +44,12 @@ void sphere_set_l1(Processor *p, const SpherePage *page, unsigned line, uint8_t 
         return;
     }
     byte &= page->protected ? L1_READ : L1_READ | L1_WRITE | L1_ASIDE;
-    if (page->lines) {
-        sphere_l1_of(p, page)[line] = byte;
-    } else {
-        memset(sphere_l1_of(p, page), byte, SPHERE_PAGE_LINES);
+    for (unsigned i = page->lines ? line : 0; i < (page->lines ? line + 1 : SPHERE_PAGE_LINES);
+         i++) {
+        uint8_t *l1 = &sphere_l1_of(p, page)[i];
+
+        __atomic_store_n(l1, (__atomic_load_n(l1, __ATOMIC_RELAXED) & L1_WANTED) | byte,
+                         __ATOMIC_RELAXED);
     }
 }
 
@@ -56,10 +58,13 @@ static void split(Sphere *sphere, SpherePage *page)
     __atomic_fetch_add(&sphere->lines_bytes, page_split(page), __ATOMIC_RELAXED);
 }
 
-/* Join @page if @p owns all its lines.  Not if protected: its stores must not hit unseen. */
+/*
+ * Join @page if @p owns all its lines.  Not if protected: its stores must not hit unseen.  Nor if
+ * @p would offer some of them, since others want lines of it.
+ */
 static void join(Processor *p, SpherePage *page)
 {
-    if (page->lines && !page->protected && page_is_of(page, p->index)) {
+    if (page->lines && !page->protected && page_is_of(page, p->index) && !offers_any(p, page)) {
         __atomic_fetch_sub(&p->sphere->lines_bytes, page_join(page), __ATOMIC_RELAXED);
         sphere_set_l1(p, page, 0, L1_READ | L1_WRITE);
     }
@@ -95,6 +100,21 @@ static uint32_t blockers(Processor *p, SpherePage *page, uint32_t *reservers)
     return in_the_way;
 }
 
+/* Return true if lines of @page may be taken from holders that run on.  Page's lock. */
+static bool can_be_offered(const SpherePage *page)
+{
+    return page->lines && !page->protected;
+}
+
+/* Let a processor in WFE go on: it has lost a line. */
+static void wake_dozing(Processor *p)
+{
+    if (__atomic_load_n(&p->dozing, __ATOMIC_RELAXED)) {
+        __atomic_store_n(&p->dozing, 0, __ATOMIC_RELAXED);
+        sphere_wake_one(&p->dozing);
+    }
+}
+
 /*
  * Take the lines of @p's request from @from, and order @p after @from.  Called with page->lock and
  * from->lock held.  @from is SAFE, serves this request, or is in user mode and cannot reach the
@@ -116,19 +136,58 @@ static void take(Processor *p, SpherePage *page, Processor *from)
 
             sphere_set_l1(from, page, i, left);
             lost |= !left;
+            if (from->l1 && can_be_offered(page)) {
+                offers_lost(from, p, page, i, out_of_reach ? 0 : position);
+            }
         }
     }
+    p->request.passed = true;
     if (p->request.access == SPHERE_WRITE && page->protected) {
         copies_drop(p, page, from);
     }
-    if (lost && __atomic_load_n(&from->dozing, __ATOMIC_RELAXED)) {
-        __atomic_store_n(&from->dozing, 0, __ATOMIC_RELAXED);
-        sphere_wake_one(&from->dozing);
+    if (lost) {
+        wake_dozing(from);
     }
     if (!out_of_reach && SPHERE_RULE(TAKE_ARC)) {
         order_after(p, from);
     } else if (out_of_reach && SPHERE_RULE(USER_ARC)) {
         order_after_position(p, from, position, ORDER_USER_MODE);
+    }
+}
+
+/*
+ * Take the lines of @p's request that others offer, and order @p after the offers.  Only if the
+ * request need not wait behind a reservation, and there are no copies: @p must take those from
+ * holders at a safepoint.  Called with page->lock held, before the request is granted or reserves.
+ */
+static void take_offered(Processor *p, SpherePage *page)
+{
+    uint32_t reservers;
+    uint32_t in_the_way = blockers(p, page, &reservers);
+    unsigned i;
+
+    if (!can_be_offered(page) || reservers) {
+        return;
+    }
+    FOREACH_LINE(i, in_the_way ? p->request.lines : 0) {
+        Line *line = &page->lines[i];
+        SphereAccess access = effective(p, page, line);
+
+        FOREACH_PROCESSOR(from, p->sphere, line_blockers(line, p->index, access)) {
+            Position position;
+
+            if (from->l1 && offers_take(from, page, i, access, &position)) {
+                line_revoke(line, from->index, position, access);
+                p->request.passed = true;
+                p->counts.offers_taken++;
+                if (SPHERE_RULE(OFFER_ARC)) {
+                    order_after_position(p, from, position, ORDER_OFFERED);
+                }
+                if (access == SPHERE_WRITE) {
+                    wake_dozing(from);
+                }
+            }
+        }
     }
 }
 
@@ -191,6 +250,9 @@ static uint8_t grant_line(Processor *p, SpherePage *page, unsigned i, int64_t no
     p->counts.migratory += access != p->request.access;
     byte = line_grant(line, p->index, p->request.access, access);
     sphere_set_l1(p, page, i, byte);
+    if (p->request.passed && can_be_offered(page)) {
+        offers_got(p, page, i);
+    }
     line->since = now;
     /* A store in hand passes the reserver, which stays next in line. */
     line->reserved = p->request.in_hand && reserved != p->index + 1 ? reserved : 0;
@@ -389,40 +451,40 @@ static void widen(Processor *p, SpherePage *page, int64_t now)
 /* Grant the common miss at once: one line, no blocker, no reservation, no lease on the page. */
 static bool grant_at_once(Processor *p, SpherePage *page)
 {
-    Line *line = policy_line_to_lend(p, page);
-    bool in_vain;
+    unsigned i = __builtin_ctzll(p->request.lines);
+    Line *line;
 
-    if (!line || line->reserved || policy_is_hot(page) ||
-        line_blockers(line, p->index, effective(p, page, line))) {
+    if (!p->l1 || !can_be_offered(page) || p->request.lines & (p->request.lines - 1) ||
+        policy_is_hot(page)) {
         return false;
     }
-    in_vain = line_was_released(line, p->index);
+    line = &page->lines[i];
+    if (line->reserved || line_blockers(line, p->index, effective(p, page, line))) {
+        return false;
+    }
     grant(p, page, line->since);
-    policy_asked_for(line, true, in_vain);
-    p->counts.in_vain += in_vain;
-    give_back_later(p, page, line);
     copies_keep_in_hand(p, page);
-    p->counts.local++;
     return true;
 }
 
 /* Make @p's request.  Called with page->lock held; releases it. */
 static SphereAnswer ask(Processor *p, SpherePage *page)
 {
-    uint64_t taken = p->counts.taken;
-    bool granted, in_vain;
+    uint64_t taken = p->counts.taken + p->counts.offers_taken;
+    bool granted;
     int64_t now;
-    Line *line;
 
     g_assert(!p->request.page);
     p->counts.misses++;
+    p->request.waited = p->request.passed = false;
+    take_offered(p, page);
     if (grant_at_once(p, page)) {
+        offers_note_request(p, page);
+        p->counts.local += p->counts.taken + p->counts.offers_taken == taken;
         sphere_unlock(&page->lock);
         return SPHERE_GRANTED;
     }
     now = sphere_now_us();
-    line = policy_line_to_lend(p, page);
-    in_vain = line && line_was_released(line, p->index);
     p->request.dropped = 0;
     __atomic_store_n(&p->request.granted, GRANT_AWAITED, __ATOMIC_RELAXED);
     widen(p, page, now);
@@ -432,10 +494,9 @@ static SphereAnswer ask(Processor *p, SpherePage *page)
     g_assert(!p->request.in_hand || lines_are_of(page, p->request.lines, p->index));
     lease_begin(p, page, now);
     granted = grant_or_reserve(p, page, NULL, now);
-    if (line && page->lines) {          /* the page may have been joined */
-        policy_asked_for(line, granted, in_vain);
-        p->counts.in_vain += in_vain;
-        give_back_later(p, page, line);
+    p->request.waited = !granted;
+    if (p->l1 && can_be_offered(page) && !(p->request.code && SPHERE_RULE(CODE_STAYS))) {
+        offers_note_request(p, page);
     }
     p->request.in_hand = false;
     while (!granted && p->exclusive) {
@@ -449,7 +510,7 @@ static SphereAnswer ask(Processor *p, SpherePage *page)
     if (granted) {
         __atomic_store_n(&p->request.page, NULL, __ATOMIC_RELAXED);
         copies_keep_in_hand(p, page);
-        p->counts.local += p->counts.taken == taken;
+        p->counts.local += p->counts.taken + p->counts.offers_taken == taken;
     } else {
         p->counts.asked++;
         p->counts.leases += lease_lasts(p);
@@ -471,8 +532,13 @@ SphereAnswer sphere_acquire(Processor *p, uint64_t offset, unsigned size, Sphere
 {
     SpherePage *page = sphere_page_at(p->sphere, offset);
     unsigned in_page = offset & ((1u << SPHERE_PAGE_SHIFT) - 1);
+    uint64_t line = offset >> SPHERE_LINE_SHIFT;
 
     g_assert(size && in_page + size <= 1u << SPHERE_PAGE_SHIFT);
+    if (p->l1 && (offset + size - 1) >> SPHERE_LINE_SHIFT == line &&
+        offers_take_back(p, line, access)) {
+        return SPHERE_GRANTED;
+    }
     sphere_lock(&page->lock);
     p->request.lines = lines_of(offset, size);
     p->request.access = access;
@@ -520,6 +586,9 @@ SphereAnswer sphere_enter_code(Processor *p, uint64_t offset)
         page->own_stores = 0;
         sphere_unlock(&page->lock);
         return SPHERE_GRANTED;
+    }
+    if (SPHERE_RULE(CODE_STAYS)) {
+        offers_forget(p, page);
     }
     /* All lines, to come after the last writer of each: replay may cut TBs that fetch more. */
     return enter(p, page, ALL_LINES, false, true);
@@ -591,7 +660,7 @@ void sphere_serve(Processor *p, Position position)
     sphere_published(p);
     p->published = position;
     asleep = serve_inbox(p, p, lease_pressing(p));
-    give_back_along(p, position);
+    offers_along(p, position);
     if (asleep) {
         become_safe(p, position);
         wake(p->sphere, asleep | serve_inbox(p, NULL, lease_pressing(p)));

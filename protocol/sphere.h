@@ -13,7 +13,8 @@
  * docs/design/overview.md, whose 5 is that of copies.c, and whose 6 is of inputs.
  *
  * 1. A processor loses permission only at safepoints: while SAFE, or by its own act at a boundary.
- *    (In user mode it also loses lines that user mode cannot reach: sphere_enter_user().)
+ *    (In user mode it also loses lines that user mode cannot reach: sphere_enter_user().  A line
+ *    that it offers at a boundary may be taken later on: offers.c.)
  * 2. An access needs permission: a reader must be a sharer or the owner, a writer the owner.  A
  *    line with an owner has no sharers.
  * 3. When permission passes from j to i, the requesting step of i is ordered after j, by an
@@ -59,7 +60,10 @@ G_STATIC_ASSERT(SPHERE_MAX_VCPUS <= RECORDER_MAX_VCPUS);
 /* A processor's L1 has a byte for each line.  Generated code tests these bits. */
 #define L1_READ 1
 #define L1_WRITE 2
-#define L1_ASIDE 4              /* write bit put aside, not tested by generated code: lease.c */
+/* These are not tested. */
+#define L1_ASIDE 4              /* write bit put aside: lease.c, offers.c */
+#define L1_OFFERED 8            /* read bit put aside, and others may take the line: offers.c */
+#define L1_WANTED 0xf0          /* how much others want the line: policy.c */
 
 /* Table words whose translations a processor must drop before its next step. */
 #define SPHERE_MAX_DROPS CHAOS_MOST_DROPS
@@ -88,6 +92,7 @@ typedef enum SphereAnswer {
 #define ORDER_ORIGINS(X) \
     X(TAKEN, "taken lines")             /* from a holder that was SAFE, or that served */ \
     X(USER_MODE, "user mode")           /* lines taken from a holder that ran on, in user mode */ \
+    X(OFFERED, "offered lines")         /* from a holder that ran on */ \
     X(LAST_WRITER, "last writers")      /* of lines that the writer no longer holds */ \
     X(TRANSLATIONS, "translations")     /* former table users, which dropped them unasked */ \
     X(PASSED, "passed reservations")    /* what a reserver that was passed had been told */
@@ -111,9 +116,9 @@ typedef struct SphereCounts {
     uint64_t migratory;         /* reads that were granted ownership */
     uint64_t leases;            /* requests that gave the holder a lease */
     uint64_t leases_ended;      /* as the holder: leases ended early, for want of stores */
-    uint64_t given_back;        /* lines released at a boundary, before any request for them */
-    uint64_t given_along;       /* lines released because a request for another was served */
-    uint64_t in_vain;           /* misses of lines that it had released, and nobody else wanted */
+    uint64_t offered;           /* lines offered, before any request for them */
+    uint64_t offers_taken;      /* misses of lines that another processor offered */
+    uint64_t in_vain;           /* misses of lines that it had offered, and took back */
     uint64_t gave_way;          /* times the host core was yielded */
     uint64_t drops;             /* times a table user was made to drop translations */
     uint64_t code_left;         /* times a code user left a page, because of a store */
@@ -228,12 +233,13 @@ bool sphere_is_pressed(const Processor *processor);
  */
 void sphere_serve(Processor *processor, Position position);
 /*
- * Release lines that the processor has written and others nearly always want.  At a boundary,
- * RUNNING.  Does nothing if sphere_is_settled() does not hold at @position.
+ * Offer lines that others nearly always want: they may take them from now on, though the processor
+ * runs.  At a boundary, RUNNING.  @position becomes the floor.  Does nothing if sphere_is_settled()
+ * does not hold there.
  */
-void sphere_give_back(Processor *processor, Position position);
-/* Return true if sphere_give_back() has lines to look at. */
-bool sphere_has_lent(const Processor *processor);
+void sphere_offer(Processor *processor, Position position);
+/* Return true if sphere_offer() has lines to look at. */
+bool sphere_has_offers(const Processor *processor);
 
 /*
  * Return true if the processor should yield its host core now: core-yield.c.  At a boundary,

@@ -256,7 +256,7 @@ static void give_way(CPUState *cpu)
 
 /*
  * Return true if this boundary is here to end an episode.  It may lie in the middle of what the
- * guest does with a line, so it is too early to release lines.
+ * guest does with a line, so it is too early to offer lines.
  */
 static bool ends_episode(CPUState *cpu)
 {
@@ -276,8 +276,8 @@ void recorder_safepoint(CPUState *cpu)
         if (sphere_is_pressed(v->record.processor)) {
             sphere_serve(v->record.processor, settle(cpu));
         }
-        if (sphere_has_lent(v->record.processor) && !ends_episode(cpu)) {
-            sphere_give_back(v->record.processor, recorder_position(cpu));
+        if (sphere_has_offers(v->record.processor) && !ends_episode(cpu)) {
+            sphere_offer(v->record.processor, recorder_position(cpu));
         }
         if (sphere_gives_way(v->record.processor, recorder_position(cpu))) {
             give_way(cpu);
@@ -484,7 +484,7 @@ static bool in_l1(const RecorderVcpu *v, uint64_t offset, unsigned size, uint8_t
     uint64_t last = (offset + size - 1) >> SPHERE_LINE_SHIFT;
 
     for (uint64_t line = offset >> SPHERE_LINE_SHIFT; line <= last; line++) {
-        if (!(v->record.l1[line] & bit)) {
+        if (!(qatomic_read(&v->record.l1[line]) & bit)) {
             return false;
         }
     }

@@ -42,8 +42,8 @@ static inline bool recorder_has_lost(const RecorderVcpu *v)
 }
 
 /*
- * Do what the sphere needs at a boundary: wait for requested lines, serve the inbox, give lines
- * back, yield the host core, set the floor, drop copies.  Called in the vCPU's thread, which may
+ * Do what the sphere needs at a boundary: wait for requested lines, serve the inbox, offer
+ * lines, yield the host core, set the floor, drop copies.  Called in the vCPU's thread, which may
  * block.
  */
 void recorder_safepoint(CPUState *cpu);

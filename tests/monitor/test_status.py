@@ -125,8 +125,8 @@ def two_vcpus_show_what_they_wait_for():
 @test
 def more_vcpus_than_cores_give_way_and_keep_hot_lines():
     # They are for speed alone: if one were lost in guests, nothing else in make check would tell.
-    wanted = ("host cores given away", "leases", "leases ended early", "lines given back",
-              "lines given along", "lines given in vain", "pages moved", "migratory lines",
+    wanted = ("host cores given away", "leases", "leases ended early", "lines offered",
+              "offered lines taken", "offers taken back", "pages moved", "migratory lines",
               "granted in mid-step")
     cores = os.sched_getaffinity(0)
     os.sched_setaffinity(0, sorted(cores)[:2])

@@ -13,7 +13,7 @@
 static const Chaos usual_values = {
     .most_tries = 4, .old_floor = 1000, .hold_waits = 1000,
     .lease_moves = 800, .lease_us = 1500, .look_again = 5000,
-    .linger_us = 4, .lend = 0, .calm_moves = 2, .streak = 4, .neighbours = 2, .proofs = 3,
+    .linger_us = 4, .offer = 0, .calm_moves = 2, .streak = 4, .neighbours = 2, .proofs = 3,
     .trusted = 15, .own_stores = 16, .most_drops = 16,
     .core_yield_us = 50, .core_yield_steps = 3000,
     .low_pages = 8, .most_granted = 0xffff, .drop_all = 0, .evict = 0, .evict_all = 0, .kick = 0,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Offers of a host core (protocol/core-yield.h), on a simulated host.  A case sets for how long the
- * host takes an offered core, and which share of all cores the threads of this process get.
+ * Yields of a host core (protocol/core-yield.h), on a simulated host.  A case sets for how long the
+ * host takes a core that is yielded, and which share of all cores the threads of this process get.
  */
 #define PROTOCOL_SPHERE_LOCK_H          /* this file replaces protocol/sphere-lock.h */
 
@@ -37,10 +37,10 @@ static void sphere_yield(void)
 
 #define PAUSE_US 50
 
-/* Return how many offers a thread makes in a second if it may offer its core all the time. */
-static unsigned n_offers(double share, int64_t taken_for)
+/* Return how often a thread yields in a second if it may yield its core all the time. */
+static unsigned n_yields(double share, int64_t taken_for)
 {
-    Offer offer = { 0 };
+    CoreYield yield = { 0 };
     unsigned n = 0;
 
     now_us = 12345678;
@@ -48,32 +48,32 @@ static unsigned n_offers(double share, int64_t taken_for)
     had = share;
     yield_us = taken_for;
     for (int64_t end = now_us + 1000000; now_us < end; pass(10)) {
-        if (offer_is_due(&offer, now_us)) {
-            offer_core(&offer, CORES, PAUSE_US);
+        if (core_yield_is_due(&yield, now_us)) {
+            core_yield(&yield, CORES, PAUSE_US);
             n++;
         }
     }
     return n;
 }
 
-static void test_a_core_that_comes_back_is_offered_again(void)
+static void test_a_core_that_comes_back_is_yielded_again(void)
 {
-    g_assert_cmpuint(n_offers(1, 0), >=, 1000000 / (PAUSE_US + 20));
-    g_assert_cmpuint(n_offers(0.5, OFFER_LONG_US / 2), >=, 1000000 / (OFFER_LONG_US / 2 + 100));
+    g_assert_cmpuint(n_yields(1, 0), >=, 1000000 / (PAUSE_US + 20));
+    g_assert_cmpuint(n_yields(0.5, YIELD_LONG_US / 2), >=, 1000000 / (YIELD_LONG_US / 2 + 100));
 }
 
 /* A core may be taken for long while this process uses all cores: its own threads have it. */
 static void test_ours_may_have_it_for_long(void)
 {
-    g_assert_cmpuint(n_offers(1, 3000), >=, 1000000 / 3100 - 2);
-    g_assert_cmpuint(n_offers(0.95, 3000), >=, 1000000 / 3100 - 2);
+    g_assert_cmpuint(n_yields(1, 3000), >=, 1000000 / 3100 - 2);
+    g_assert_cmpuint(n_yields(0.95, 3000), >=, 1000000 / 3100 - 2);
 }
 
-/* If other processes take the core for long, offers become rare, and cost little. */
+/* If other processes take the core for long, yields become rare, and cost little. */
 static void test_others_may_not(void)
 {
     for (double share = 0; share < 0.85; share += 0.2) {
-        unsigned n = n_offers(share, 3000);
+        unsigned n = n_yields(share, 3000);
 
         g_assert_cmpuint(n, >, 5);      /* the thread tries again */
         g_assert_cmpuint(n * 3000, <, 1000000 / 5);
@@ -83,8 +83,8 @@ static void test_others_may_not(void)
 int main(int argc, char **argv)
 {
     g_test_init(&argc, &argv, NULL);
-    g_test_add_func("/offer/again", test_a_core_that_comes_back_is_offered_again);
-    g_test_add_func("/offer/ours", test_ours_may_have_it_for_long);
-    g_test_add_func("/offer/others", test_others_may_not);
+    g_test_add_func("/yield/again", test_a_core_that_comes_back_is_yielded_again);
+    g_test_add_func("/yield/ours", test_ours_may_have_it_for_long);
+    g_test_add_func("/yield/others", test_others_may_not);
     return g_test_run();
 }

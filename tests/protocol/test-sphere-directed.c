@@ -42,7 +42,7 @@ static Processor *processor(unsigned i)
 
 static uint8_t l1(unsigned i, uint64_t offset)
 {
-    return processor(i)->l1[offset >> SPHERE_LINE_SHIFT];
+    return processor(i)->l1[offset >> SPHERE_LINE_SHIFT] & ~L1_WANTED;
 }
 
 static Line *line_at(uint64_t offset)
@@ -323,25 +323,26 @@ static void test_exclusive_stores_to_two_pages(void)
     tear_down();
 }
 
-/* --- lines that were given back ----------------------------------------------------------- */
+/* --- lines that are offered ---------------------------------------------------------------- */
 
-static void write_and_give_back(unsigned i, uint64_t offset)
+static void write_and_offer(unsigned i, uint64_t offset)
 {
-    line_at(offset)->wanted = UINT8_MAX;
+    processor(i)->l1[offset >> SPHERE_LINE_SHIFT] |= L1_WANTED;
     run(i);
     g_assert_true(acquire(i, offset, 8, SPHERE_WRITE));
     steps(i, 1);
     sphere_boundary(processor(i), world.position[i]);
-    sphere_give_back(processor(i), world.position[i]);
-    g_assert_cmpuint(l1(i, offset), ==, 0);
+    sphere_offer(processor(i), world.position[i]);
+    g_assert_cmpuint(l1(i, offset), ==, L1_OFFERED | L1_ASIDE);
     steps(i, 1);
 }
 
 /* P made all holders of translations of the word drop them once.  Now Q is a new holder. */
-static void test_given_back_then_translated(void)
+static void test_offered_then_translated(void)
 {
     set_up();
-    write_and_give_back(P, WORD);
+    write_and_offer(P, WORD);
+    line_at(WORD)->migratory = true;            /* so that P loses it altogether */
     run(Q);
     enter_table(Q, WORD);
     steps(Q, 1);
@@ -358,10 +359,10 @@ static void test_given_back_then_translated(void)
 }
 
 /* Without copies: P must not pass W, which has reserved the line and taken it from the reader R. */
-static void test_given_back_then_reserved(void)
+static void test_offered_then_reserved(void)
 {
     set_up();
-    write_and_give_back(P, WORD);
+    write_and_offer(P, WORD);
     line_at(WORD)->migratory = false;
     make_access(R, WORD, SPHERE_READ);
     run(Q);
@@ -375,34 +376,89 @@ static void test_given_back_then_reserved(void)
     tear_down();
 }
 
-/* P reads what it has released, and no other processor wanted: it need not ask to write again. */
-static void test_given_back_in_vain(void)
+/* P reads what it has offered, and no other processor took: it need not ask to write again. */
+static void test_offer_taken_back(void)
 {
     set_up();
-    write_and_give_back(P, WORD);
+    write_and_offer(P, WORD);
     g_assert_true(acquire(P, WORD, 8, SPHERE_READ));
     g_assert_cmpuint(l1(P, WORD), ==, L1_READ | L1_WRITE);
     g_assert_cmpuint(processor(P)->counts.in_vain, ==, 1);
     tear_down();
 }
 
-/* Q asks P for one line.  P releases another one with it, which Q finds free, and comes after P. */
-static void test_given_along(void)
+/* A reader that was offered a line has no write bit to take back: its store is a request. */
+static void test_read_offer_taken_back(void)
 {
     set_up();
-    line_at(WORD)->wanted = line_at(ELSEWHERE)->wanted = 1;
+    make_access(Q, WORD, SPHERE_READ);
+    processor(P)->l1[WORD >> SPHERE_LINE_SHIFT] |= L1_WANTED;
+    run(P);
+    g_assert_true(acquire(P, WORD, 8, SPHERE_READ));
+    steps(P, 1);
+    sphere_offer(processor(P), world.position[P]);
+    g_assert_cmpuint(l1(P, WORD), ==, L1_OFFERED);
+    run(Q);
+    g_assert_false(acquire(P, WORD, 8, SPHERE_WRITE));
+    g_assert_cmpuint(processor(P)->counts.in_vain, ==, 0);
+    tear_down();
+}
+
+/* Q writes a line that P has read and offered, while P runs on: Q comes after P's offer. */
+static void test_sharer_offers(void)
+{
+    set_up();
+    make_access(R, WORD, SPHERE_READ);
+    processor(P)->l1[WORD >> SPHERE_LINE_SHIFT] |= L1_WANTED;
+    run(P);
+    g_assert_true(acquire(P, WORD, 8, SPHERE_READ));
+    steps(P, 1);
+    sphere_offer(processor(P), world.position[P]);
+    steps(P, 1);
+    run(Q);
+    g_assert_true(acquire(Q, WORD, 8, SPHERE_WRITE));
+    g_assert_cmpuint(l1(P, WORD), ==, 0);
+    g_assert_cmpuint(world.before[Q][P], ==, world.position[P] - 1);
+    g_assert_false(acquire(P, WORD, 8, SPHERE_READ));
+    tear_down();
+}
+
+/* P offers a line that Q then only reads: both are sharers, and P need not ask to read it again. */
+static void test_offer_downgraded(void)
+{
+    set_up();
+    write_and_offer(P, WORD);
+    line_at(WORD)->migratory = false;
+    run(Q);
+    g_assert_true(acquire(Q, WORD, 8, SPHERE_READ));
+    g_assert_cmpuint(world.before[Q][P], ==, world.position[P] - 1);
+    g_assert_cmpuint(l1(P, WORD), ==, L1_OFFERED);
+    g_assert_true(acquire(P, WORD, 8, SPHERE_READ));
+    g_assert_cmpuint(l1(P, WORD), ==, L1_READ);
+    g_assert_false(acquire(P, WORD, 8, SPHERE_WRITE));
+    tear_down();
+}
+
+/* Q asks P for one line.  P offers another one with it, which Q finds, and comes after P. */
+static void test_offered_along(void)
+{
+    const uint8_t wanted = 3 * (L1_WANTED & -L1_WANTED);        /* not at the next boundary */
+
+    set_up();
+    processor(P)->l1[WORD >> SPHERE_LINE_SHIFT] |= wanted;
+    processor(P)->l1[ELSEWHERE >> SPHERE_LINE_SHIFT] |= wanted;
     run(P);
     g_assert_true(acquire(P, WORD, 8, SPHERE_WRITE));
     g_assert_true(acquire(P, ELSEWHERE, 8, SPHERE_WRITE));
     steps(P, 1);
     sphere_boundary(processor(P), world.position[P]);
-    g_assert_false(sphere_has_lent(processor(P)));
+    g_assert_false(sphere_has_offers(processor(P)));
     run(Q);
     g_assert_false(acquire(Q, WORD, 8, SPHERE_WRITE));
     become_safe(Q);
     sphere_serve(processor(P), world.position[P]);
-    g_assert_cmpuint(l1(P, ELSEWHERE), ==, 0);
-    g_assert_cmpuint(processor(P)->counts.given_along, ==, 1);
+    g_assert_cmpuint(l1(P, ELSEWHERE), ==, L1_OFFERED | L1_ASIDE);
+    g_assert_cmpuint(processor(P)->counts.offered, ==, 1);
     take_grant(Q);
     steps(P, 1);
     g_assert_true(acquire(Q, ELSEWHERE, 8, SPHERE_READ));
@@ -537,10 +593,13 @@ int main(int argc, char **argv)
     g_test_add_func("/directed/stores-of-one-line", test_stores_of_one_line);
     g_test_add_func("/directed/stores-beside-translations", test_stores_beside_translations);
     g_test_add_func("/directed/exclusive-stores", test_exclusive_stores_to_two_pages);
-    g_test_add_func("/directed/given-back-then-translated", test_given_back_then_translated);
-    g_test_add_func("/directed/given-back-then-reserved", test_given_back_then_reserved);
-    g_test_add_func("/directed/given-back-in-vain", test_given_back_in_vain);
-    g_test_add_func("/directed/given-along", test_given_along);
+    g_test_add_func("/directed/offered-then-translated", test_offered_then_translated);
+    g_test_add_func("/directed/offered-then-reserved", test_offered_then_reserved);
+    g_test_add_func("/directed/offer-taken-back", test_offer_taken_back);
+    g_test_add_func("/directed/read-offer-taken-back", test_read_offer_taken_back);
+    g_test_add_func("/directed/sharer-offers", test_sharer_offers);
+    g_test_add_func("/directed/offer-downgraded", test_offer_downgraded);
+    g_test_add_func("/directed/offered-along", test_offered_along);
     g_test_add_func("/directed/read-of-migratory-line", test_read_of_migratory_line);
     g_test_add_func("/directed/read-of-own-line", test_read_of_own_line);
     g_test_add_func("/directed/joined-while-one-waits", test_joined_while_one_waits);

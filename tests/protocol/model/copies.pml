@@ -12,7 +12,7 @@
  * With -DASIDE, a processor may put its write bit aside and take it back (protocol/lease.c).  And
  * the page may become unprotected whenever no processor has copies, as by a store to another line.
  *
- * With -DGIVE_BACK, the writer of the line may give it back unasked (sphere_give_back()).
+ * With -DOFFERS, a holder of the line may offer it (protocol/offers.c).
  *
  * The first USERS processors use and flush copies, in STEPS steps.  Processors from WRITERS on
  * store; those that do not use copies make STORES stores.
@@ -45,7 +45,7 @@ bool in_copies[N];              /* p may have copies: it is in T, or in I */
 bool must_drop[N];
 bool protected;                 /* the page has no write bits */
 bool write_bit[N];
-bool aside[N];                  /* -DASIDE: p put its write bit aside, so its next store misses */
+bool aside[N];                  /* p put its write bit aside, so its next store misses */
 byte word[N];                   /* the word that the request of p wants to store to */
 byte in_hand[N];                /* the word that p was last granted to store to, + 1 */
 byte dropped[N];                /* processors that have dropped copies for the request of p */
@@ -55,6 +55,8 @@ byte left[N * N];               /* did[] of p when it left T; left[p * N + p] is
 #endif
 
 #define MAY(p, line, write) (write -> write_bit[p] : in_copies[p] || !enters[p])
+#define MAY_TAKE_BACK(p, line, write) (write -> aside[p] : MAY(p, line, false))
+#define PROTECTED protected
 /* The store was granted before, and is made now: copies_is_in_hand(). */
 #define IN_HAND(p, write) \
     ((write) && in_hand[p] == word[p] + 1 && !BROKEN(IN_HAND_PASSES) && !BROKEN(IN_HAND))
@@ -213,18 +215,21 @@ inline nobody_has_copies() {
 }
 #endif
 
-#ifdef GIVE_BACK
-/* sphere_give_back(), between two steps: p goes on running, with nothing in hand. */
-inline give_back(p) {
-    remember_writer(p, 0);
-    owned[0] = false;
-    holders[0] = 0;
+#ifdef OFFERS
+/* sphere_offer(), between two steps: p goes on running, with nothing in hand. */
+inline sphere_offer(p) {
+    offer(p, 0);
+    aside[p] = write_bit[p];
     write_bit[p] = false;
-    aside[p] = false;
-    in_hand[p] = (BROKEN(GIVEN_AWAY) -> in_hand[p] : 0)
+    in_hand[p] = (BROKEN(OFFER_ENDS) -> in_hand[p] : 0)
 }
-#define CAN_GIVE_BACK(p) \
-    (owned[0] && holders[0] == BIT(p) && !reserved[0] && !protected && IS_SETTLED(p))
+#ifdef CODE
+#define MAY_OFFER(p) (!in_copies[p])
+#else
+#define MAY_OFFER(p) true
+#endif
+#define CAN_OFFER(p) \
+    ((holders[0] & BIT(p)) && !OFFERED(p, 0) && !aside[p] && MAY_OFFER(p) && IS_SETTLED(p))
 #ifdef CLOCKS
 #define IS_SETTLED(p) (!ordered[p])
 #else
@@ -320,8 +325,8 @@ proctype Vcpu(byte p) {
             ok_ = false
         }
 #endif
-#ifdef GIVE_BACK
-    :: atomic { !op && CAN_GIVE_BACK(p) -> give_back(p) }
+#ifdef OFFERS
+    :: atomic { !op && CAN_OFFER(p) -> sphere_offer(p) }
 #endif
     :: atomic { asked && granted[p] -> await_grant(p); take_drops(p) }
     :: atomic { (!op && (inbox[p] || !MORE)) || (asked && !granted[p]) ->

@@ -23,7 +23,7 @@
  * -DTWO        such an instruction may want the other line, too, before it is abandoned
  * -DLINGER     a waiter need not be SAFE: it may be granted its line in mid-step
  * -DBLOCKS     an instruction need not begin at a boundary: the floor is an earlier instruction
- * -DGIVE_BACK  the writer of a line may give it back unasked
+ * -DOFFERS     the writer of a line may offer it; here that is as if it had no holder from then on
  * -DUSER       a processor may be in user mode, which reaches only line 1
  * -DPASS       a requester may pass the reservation of a waiter
  * -DTICKS=n    n times, an episode of a processor ends at a boundary
@@ -440,8 +440,8 @@ static int request(int p, int line, int write)
     return 1;
 }
 
-#ifdef GIVE_BACK
-static int can_give_back(int p)
+#ifdef OFFERS
+static int can_offer(int p)
 {
     int line, any = 0;
 
@@ -451,7 +451,7 @@ static int can_give_back(int p)
     return any && now.position[p] >= now.ordered[p];
 }
 
-static void give_back(int p)
+static void offer(int p)
 {
     int line;
 
@@ -676,10 +676,10 @@ proctype Vcpu(byte p) {
             c_code { publish(PVcpu->p); end_episode(PVcpu->p, now.position[PVcpu->p]); }
         }
 #endif
-#ifdef GIVE_BACK
-    :: atomic { AT_BOUNDARY && c_expr { (can_give_back(PVcpu->p)) } ->
+#ifdef OFFERS
+    :: atomic { AT_BOUNDARY && c_expr { (can_offer(PVcpu->p)) } ->
             rested = true;
-            c_code { give_back(PVcpu->p); }
+            c_code { offer(PVcpu->p); }
         }
 #endif
 #ifdef USER

@@ -53,6 +53,11 @@ static inline void sphere_wake_one(int *word)
     (void)word;
 }
 
+static inline void sphere_seam(void)
+{
+    actor_pause();
+}
+
 static inline void sphere_lock(int *lock)
 {
     actor_pause();

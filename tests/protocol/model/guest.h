@@ -58,7 +58,7 @@ typedef struct Insn {
 typedef enum Theme {
     THEME_ANY,                  /* no pattern */
     THEME_LEFT,                 /* vCPUs drop all translations; unseen stores follow */
-    THEME_GIVEN_BACK,           /* a line is given back between two stores */
+    THEME_OFFERED,              /* a line is offered between two stores */
     THEME_CODE,                 /* a page is read, and written by DMA, as a whole */
     THEMES
 } Theme;

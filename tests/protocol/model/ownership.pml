@@ -16,6 +16,11 @@
 #ifndef INSNS
 #define INSNS 2
 #endif
+/* Instructions of vCPUs but the first, and of DMA. */
+#ifndef OTHERS
+#define OTHERS INSNS
+#endif
+#define MOST(p) (p == 0 -> INSNS : OTHERS)
 #ifndef FEW_TRIES
 #define FEW_TRIES 2
 #endif
@@ -128,18 +133,17 @@ inline step_exclusively(p) {
     sphere_run(p)
 }
 
-/* sphere_give_back(): before the line is requested, and when all steps of p have ended. */
-inline give_back(p, line) {
+#ifdef OFFERS
+/* sphere_offer(): when all steps of p have ended. */
+inline sphere_offer(p, line) {
     atomic {
         if
-        :: (owned[line] || BROKEN(READER_STAYS)) && holders[line] == BIT(p) && !reserved[line] ->
-            remember_writer(p, line);
-            owned[line] = false;
-            holders[line] = 0
+        :: holders[line] & BIT(p) -> offer(p, line)
         :: else
         fi
     }
 }
+#endif
 
 #ifdef USER
 /* sphere_enter_user(), between two steps. */
@@ -175,8 +179,8 @@ proctype Vcpu(byte p) {
     sphere_run(p);
     do
 #ifdef CLOCKS
-    :: n == INSNS -> break
-    :: n < INSNS ->
+    :: n == MOST(p) -> break
+    :: n < MOST(p) ->
         n++;
 #else
     ::
@@ -201,9 +205,9 @@ proctype Vcpu(byte p) {
             atomic { sphere_run(p); why = 0 }
         :: !why
         fi;
-#ifdef GIVE_BACK
+#ifdef OFFERS
         if
-        :: give_back(p, 0)
+        :: sphere_offer(p, 0)
         :: true
         fi;
 #endif
@@ -257,8 +261,8 @@ proctype Devices(byte p) {
 
     do
 #ifdef CLOCKS
-    :: n == INSNS -> break
-    :: n < INSNS ->
+    :: n == MOST(p) -> break
+    :: n < MOST(p) ->
         n++;
 #else
     ::

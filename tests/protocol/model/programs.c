@@ -292,8 +292,8 @@ static const InsnKind plays[THEMES][PLAYERS][MOST_LINES] = {
         { INSN_BESIDE_TABLE, INSN_WIDE_CHANGE },
         { INSN_TABLE_CHANGE, INSN_SAME_PAGE },
     },
-    /* A vCPU stores to a table word twice, and gives the line back in between. */
-    [THEME_GIVEN_BACK] = {
+    /* A vCPU stores to a table word twice, and offers the line in between. */
+    [THEME_OFFERED] = {
         { INSN_FLUSH, INSN_REST, INSN_LOAD, INSN_LOAD, INSN_LOAD, INSN_LOAD },
         { INSN_TABLE_STORE },
         { INSN_TABLE_STORE },
@@ -313,7 +313,7 @@ static const InsnKind plays[THEMES][PLAYERS][MOST_LINES] = {
 void guest_play(Insn *insns, unsigned n, Theme theme, unsigned player, uint64_t *random)
 {
     static const unsigned rests[THEMES][3] = {
-        [THEME_LEFT] = { 2, 4, 8 }, [THEME_GIVEN_BACK] = { 12, 20, 30 }, [THEME_CODE] = { 1, 2, 4 },
+        [THEME_LEFT] = { 2, 4, 8 }, [THEME_OFFERED] = { 12, 20, 30 }, [THEME_CODE] = { 1, 2, 4 },
     };
     unsigned most = rests[theme][random_below(random, 3)];
     const InsnKind *lines = plays[theme][player];

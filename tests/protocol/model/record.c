@@ -224,8 +224,8 @@ static void boundary(Vcpu *v)
             run(v);
         }
     }
-    if (v->processor->n_lent && random_below(&v->random, 4)) {
-        sphere_give_back(v->processor, v->position);
+    if (sphere_has_offers(v->processor) && random_below(&v->random, 4)) {
+        sphere_offer(v->processor, v->position);
     }
     if (guest.crowded && sphere_gives_way(v->processor, v->position)) {
         settle(v);
@@ -281,8 +281,11 @@ static bool has_bits(const Vcpu *v, Range range, uint8_t bit)
 {
     const uint8_t *l1 = v->processor->l1;
 
-    return l1[range.offset >> SPHERE_LINE_SHIFT] & bit &&
-           l1[(range.offset + range.size - 1) >> SPHERE_LINE_SHIFT] & bit;
+    const uint8_t *first = &l1[range.offset >> SPHERE_LINE_SHIFT];
+    const uint8_t *last = &l1[(range.offset + range.size - 1) >> SPHERE_LINE_SHIFT];
+
+    return __atomic_load_n(first, __ATOMIC_RELAXED) & bit &&
+           __atomic_load_n(last, __ATOMIC_RELAXED) & bit;
 }
 
 static bool port_may_read(Cpu *cpu, Range range)

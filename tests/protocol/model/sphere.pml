@@ -32,13 +32,14 @@
 
 #define RULE_WANT_FIRST 18      /* a request is visible before any holder is asked */
 #define RULE_IN_HAND_PASSES 19  /* a store that was granted does not wait for a reservation */
-#define RULE_READER_STAYS 20    /* only a processor that has written a line gives it back */
+#define RULE_OFFER_ARC 20       /* the taker of an offered line comes after the offer */
 #define RULE_WAITER_KEEPS 21    /* a waiter gives away nothing that it was granted meanwhile */
 #define RULE_USER_ARC 22        /* a taker from user mode comes after what the holder did before */
 #define RULE_OPEN 23            /* lines that user mode reaches are not taken from it */
 #define RULE_LEAVE_USER 24      /* a processor leaves user mode before it accesses a closed line */
 #define RULE_TAKE_BACK 25       /* only a write bit that was put aside is taken back */
-#define RULE_GIVEN_AWAY 26      /* a line that was given back is no longer in hand */
+#define RULE_OFFER_ENDS 26      /* a line that is offered is no longer in hand */
+#define RULE_OFFER_RETURNS 27   /* a line is taken back with the permission it was offered with */
 
 byte broken;
 #define BROKEN(rule) (broken == RULE_##rule)
@@ -63,6 +64,8 @@ byte reserved[LINES];           /* the processor that has reserved the line, + 1
 /* copies.pml has its own: with copies, some accesses need more permissions, some fewer. */
 #ifndef COPIES
 #define MAY(p, line, write) true
+#define PROTECTED false
+#define MAY_TAKE_BACK(p, line, write) (!(write) || owned[line])
 #define IN_HAND(p, write) false
 #define not_in_hand(p) skip
 #endif
@@ -80,6 +83,19 @@ bool open[LINES];               /* user mode may reach the line */
 #else
 #define OUT_OF_REACH(q, line) false
 #endif
+#ifdef OFFERS
+byte offered[LINES];            /* processors that offer the line, a bit for each (offers.c) */
+#define OFFERED(q, line) (offered[line] & BIT(q))
+/* True if p takes the line from q without asking: take_offered(). */
+#define OFFERED_TO(p, q, line) \
+    (OFFERED(q, line) && !PROTECTED && (!reserved[line] || reserved[line] == p + 1))
+#else
+#define OFFERED(q, line) false
+#define OFFERED_TO(p, q, line) false
+#endif
+#define CAN_TAKE(p, q, line) \
+    (!running[q] || server_ == q + 1 || OUT_OF_REACH(q, line) || OFFERED_TO(p, q, line) || \
+     BROKEN(TAKE_RUNNING))
 byte inbox[N];
 byte wants[N] = NONE;           /* the line that the request of p waits for */
 bool wants_write[N];
@@ -101,6 +117,11 @@ bool pends[N];
 byte left_kernel[N * N];        /* did[] of p when it entered user mode */
 #else
 #define left_kernel did
+#endif
+#ifdef OFFERS
+byte offer_knew[N * N];         /* did[] of p when it last offered lines */
+#else
+#define offer_knew did
 #endif
 byte writer_knew[LINES * N];    /* did[] of the last writer when it lost the line */
 /* What really happened, for checks. */
@@ -193,8 +214,8 @@ inline check_access(p, place, write) {
 #define check_access(p, place, write) skip
 #endif
 
-/* Called before q loses the line, or the right to write it. */
-inline remember_writer(q, line) {
+/* Called before q loses the line to p, or the right to write it. */
+inline remember_writer(p, q, line) {
 #ifdef CLOCKS
     if
     :: owned[line] ->
@@ -202,7 +223,8 @@ inline remember_writer(q, line) {
         do
         :: r_ < N ->
             writer_knew[line * N + r_] =
-                (OUT_OF_REACH(q, line) -> left_kernel[q * N + r_] : did[q * N + r_]);
+                (OFFERED_TO(p, q, line) -> offer_knew[q * N + r_] :
+                 (OUT_OF_REACH(q, line) -> left_kernel[q * N + r_] : did[q * N + r_]));
             r_++
         :: else -> break
         od;
@@ -214,17 +236,45 @@ inline remember_writer(q, line) {
 #endif
 }
 
-/* Let p take the line from q, which is safe, or is in user mode and cannot reach the line. */
+#ifdef OFFERS
+/* What q offers from now on is taken as if q had been safe here. */
+inline offer(q, line) {
+    offered[line] = offered[line] | BIT(q);
+#ifdef CLOCKS
+    r_ = 0;
+    do
+    :: r_ < N -> offer_knew[q * N + r_] = did[q * N + r_]; r_++
+    :: else -> break
+    od;
+    r_ = 0
+#endif
+}
+#endif
+
+/*
+ * Let p take the line from q, which offers it, is safe, or is in user mode and cannot reach the
+ * line.
+ */
 inline take(p, q, line, write) {
     if
-    :: OUT_OF_REACH(q, line) && !BROKEN(USER_ARC) -> learn(p, left_kernel, q)
-    :: !OUT_OF_REACH(q, line) && !BROKEN(TAKE_ARC) -> learn(p, did, q)
+    :: OFFERED_TO(p, q, line) && !BROKEN(OFFER_ARC) -> learn(p, offer_knew, q)
+    :: !OFFERED_TO(p, q, line) && OUT_OF_REACH(q, line) && !BROKEN(USER_ARC) ->
+        learn(p, left_kernel, q)
+    :: !OFFERED_TO(p, q, line) && !OUT_OF_REACH(q, line) && !BROKEN(TAKE_ARC) -> learn(p, did, q)
     :: else
     fi;
-    remember_writer(q, line);
+    remember_writer(p, q, line);
 #ifdef COPIES
     write_bit[q] = false;
     aside[q] = false;
+#endif
+#ifdef OFFERS
+    if
+    :: write -> offered[line] = offered[line] & ~BIT(q)
+    :: !write && !OFFERED_TO(p, q, line) && !OUT_OF_REACH(q, line) && !PROTECTED -> offer(q, line)
+    :: !write && !OFFERED_TO(p, q, line) -> offered[line] = offered[line] & ~BIT(q)
+    :: else
+    fi;
 #endif
     owned[line] = false;
     if
@@ -246,12 +296,8 @@ inline request(p, line, write) {
         do
         :: q_ < N ->
             if
-            :: (way_ & BIT(q_)) &&
-               (!running[q_] || server_ == q_ + 1 || OUT_OF_REACH(q_, line) ||
-                BROKEN(TAKE_RUNNING)) ->
-                take(p, q_, line, write)
-            :: (way_ & BIT(q_)) && running[q_] && server_ != q_ + 1 && !OUT_OF_REACH(q_, line) &&
-               !BROKEN(TAKE_RUNNING) ->
+            :: (way_ & BIT(q_)) && CAN_TAKE(p, q_, line) -> take(p, q_, line, write)
+            :: (way_ & BIT(q_)) && !CAN_TAKE(p, q_, line) ->
                 inbox[q_] = inbox[q_] | BIT(p);
                 ok_ = false
             :: else
@@ -282,6 +328,9 @@ inline request(p, line, write) {
             fi;
             owned[line] = write || (owned[line] && (holders[line] & BIT(p)));
             holders[line] = holders[line] | BIT(p);
+#ifdef OFFERS
+            offered[line] = offered[line] & ~BIT(p);
+#endif
 #ifdef COPIES
             copies_granted(p, line, write)
 #endif
@@ -359,8 +408,22 @@ inline serve_inbox(p) {
 inline acquire(p, line, write) {
     asked = false;
     if
-    :: (holders[line] & BIT(p)) && (!(write) || owned[line]) && MAY(p, line, write)
+    :: (holders[line] & BIT(p)) && !OFFERED(p, line) && (!(write) || owned[line]) &&
+       MAY(p, line, write)
+#ifdef OFFERS
+    /* offers_take_back() */
+    :: OFFERED(p, line) && (MAY_TAKE_BACK(p, line, write) || BROKEN(OFFER_RETURNS)) ->
+        offered[line] = offered[line] & ~BIT(p);
+#ifdef COPIES
+        write_bit[p] = aside[p];
+        aside[p] = false
+#endif
+    :: !OFFERED(p, line) && !((holders[line] & BIT(p)) && (!(write) || owned[line]) &&
+                              MAY(p, line, write)) ||
+       OFFERED(p, line) && !(MAY_TAKE_BACK(p, line, write) || BROKEN(OFFER_RETURNS)) ->
+#else
     :: else ->
+#endif
         granted[p] = false;
         wants[p] = (BROKEN(WANT_FIRST) -> NONE : line);
         wants_write[p] = write;

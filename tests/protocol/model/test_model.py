@@ -92,8 +92,8 @@ def real_threads_under_thread_sanitizer():
 # name: (file, -D, for a liveness property)
 MODELS = {
     "two-vcpus": ("ownership.pml", ["CLOCKS", "N=2", "INSNS=2", "BIG_LOCK"], False),
-    "given-back": ("ownership.pml", ["CLOCKS", "N=2", "INSNS=2", "GIVE_BACK"], False),
-    "given-back-of-three": ("ownership.pml", ["CLOCKS", "N=3", "LINES=1", "GIVE_BACK"], False),
+    "offers": ("ownership.pml", ["CLOCKS", "N=2", "INSNS=2", "OFFERS"], False),
+    "offers-of-three": ("ownership.pml", ["CLOCKS", "N=3", "LINES=1", "OTHERS=1", "OFFERS"], False),
     "three-vcpus": ("ownership.pml", ["CLOCKS", "N=3", "INSNS=1"], False),
     "user-mode": ("ownership.pml", ["CLOCKS", "N=2", "INSNS=2", "USER"], False),
     "dma": ("ownership.pml", ["CLOCKS", "DMA", "N=3", "INSNS=1", "FEW_TRIES=1"], False),
@@ -104,17 +104,17 @@ MODELS = {
                             False),
     "put-aside": ("copies.pml", ["CLOCKS", "USERS=1", "WRITERS=1", "ASIDE"], False),
     "own-put-aside": ("copies.pml", ["CLOCKS", "USERS=1", "STEPS=4", "STORES=1", "ASIDE"], False),
-    "translations-given-back": ("copies.pml",
-                                ["CLOCKS", "USERS=1", "WRITERS=1", "GIVE_BACK"], False),
-    "own-translations-given-back": (
-        "copies.pml", ["CLOCKS", "USERS=1", "STEPS=4", "STORES=1", "GIVE_BACK"], False),
-    "code-given-back": ("copies.pml", ["CLOCKS", "USERS=1", "WRITERS=1", "CODE", "GIVE_BACK"],
+    "translations-offered": ("copies.pml",
+                                ["CLOCKS", "USERS=1", "WRITERS=1", "OFFERS"], False),
+    "own-translations-offered": (
+        "copies.pml", ["CLOCKS", "USERS=1", "STEPS=4", "STORES=1", "OFFERS"], False),
+    "code-offered": ("copies.pml", ["CLOCKS", "USERS=1", "WRITERS=1", "CODE", "OFFERS"],
                         False),
     "code": ("copies.pml", ["CLOCKS", "USERS=1", "WRITERS=1", "CODE"], False),
     "episodes": ("episodes.pml", ["N=2", "INSNS=3", "OTHERS=2", "ABANDON", "BLOCKS", "TICKS=1",
-                                  "GIVE_BACK"], False),
+                                  "OFFERS"], False),
     "episodes-of-three": ("episodes.pml", ["N=3", "INSNS=2", "OTHERS=1", "ABANDON", "FEW_STEPS",
-                                           "GIVE_BACK", "FLUSHES=1"], False),
+                                           "OFFERS", "FLUSHES=1"], False),
     "episodes-and-passed-waiters": (
         "episodes.pml", ["N=3", "INSNS=3", "OTHERS=1", "LINES=2", "FEW_KINDS", "PASS"], False),
     "episodes-and-mid-steps": ("episodes.pml", ["N=3", "INSNS=2", "OTHERS=1", "LINES=2",
@@ -126,8 +126,8 @@ MODELS = {
     "episodes-and-a-cut": ("episodes.pml", ["N=2", "INSNS=2", "LINES=2", "FEW_KINDS", "ABANDON",
                                             "FLUSHES=1", "CUT"], False),
     "every-store-is-made": ("copies.pml", ["USERS=1", "WRITERS=1"], True),
-    "every-store-is-made-though-given-back": (
-        "copies.pml", ["USERS=1", "WRITERS=1", "GIVE_BACK"], True),
+    "every-store-is-made-though-offered": (
+        "copies.pml", ["USERS=1", "WRITERS=1", "OFFERS"], True),
 }
 
 # What is broken: a model that must show it.
@@ -139,7 +139,8 @@ BROKEN = {
     "SERVE": "two-vcpus",
     "WANT_FIRST": "two-vcpus",
     "EXCLUSIVE": "three-vcpus",
-    "READER_STAYS": "given-back",
+    "OFFER_ARC": "offers",
+    "OFFER_RETURNS": "offers",
     "WAITER_KEEPS": "three-vcpus",
     "USER_ARC": "user-mode",
     "OPEN": "user-mode",
@@ -154,7 +155,7 @@ BROKEN = {
     "IN_HAND_ENDS": "translations",
     "PROTECT": "own-translations",
     "TAKE_BACK": "put-aside",
-    "GIVEN_AWAY": "translations-given-back",
+    "OFFER_ENDS": "translations-offered",
     "RESERVE": "shared-translations",
     "IN_HAND": "every-store-is-made",
     "IN_HAND_PASSES": "every-store-is-made",

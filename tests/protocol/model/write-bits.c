@@ -7,9 +7,10 @@
 
 #include "tests/protocol/model/vcpu.h"
 
-static const uint8_t *page_l1(const Vcpu *v, unsigned page)
+/* Others may take offered lines meanwhile, and change their bytes. */
+static uint8_t l1_of(const Vcpu *v, unsigned page, unsigned line)
 {
-    return v->processor->l1 + page * SPHERE_PAGE_LINES;
+    return __atomic_load_n(&v->processor->l1[page * SPHERE_PAGE_LINES + line], __ATOMIC_RELAXED);
 }
 
 /*
@@ -25,7 +26,9 @@ void write_bits_before(Vcpu *v, uint32_t offset)
 {
     v->page = offset >> SPHERE_PAGE_SHIFT;
     if (reaches(v, v->page)) {
-        memcpy(v->had, page_l1(v, v->page), sizeof(v->had));
+        for (unsigned i = 0; i < sizeof(v->had); i++) {
+            v->had[i] = l1_of(v, v->page, i);
+        }
     } else {
         memset(v->had, 0, sizeof(v->had));
     }
@@ -37,7 +40,7 @@ void write_bits_got(Vcpu *v)
     for (unsigned i = 0; i < GUEST_USED_LINES; i++) {
         bool asked_for = v->processor->request.lines >> i & 1;
 
-        if (page_l1(v, v->page)[i] & L1_WRITE && (asked_for || !(v->had[i] & L1_WRITE))) {
+        if (l1_of(v, v->page, i) & L1_WRITE && (asked_for || !(v->had[i] & L1_WRITE))) {
             v->write_bits[v->page] |= UINT32_C(1) << i;
         }
     }
@@ -61,7 +64,7 @@ void write_bits_end_step(Vcpu *v)
         uint32_t lines = reaches(v, page) ? v->write_bits[page] : 0;
 
         for (unsigned i = 0; lines >> i; i++) {
-            if (lines >> i & 1 && page_l1(v, page)[i] & L1_WRITE) {
+            if (lines >> i & 1 && l1_of(v, page, i) & L1_WRITE) {
                 log_write_bit(v, page, i);
             }
         }
