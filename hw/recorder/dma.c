@@ -161,6 +161,11 @@ void recorder_dma_end_slow(MemoryRegion *mr, hwaddr offset, hwaddr size)
     recorder_wait_end(paused);
 }
 
+void recorder_rom_written_slow(MemoryRegion *mr)
+{
+    recorder_fail("the guest writes to %s", memory_region_name(mr));
+}
+
 /* --- start and stop --------------------------------------------------------- */
 
 /* Make a virtio device look up its cached rings again. */

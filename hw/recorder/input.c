@@ -99,10 +99,6 @@ MemTxResult recorder_device_store(CPUState *cpu, MemoryRegion *mr, hwaddr offset
         return replay_port->take_if_due(cpu, recorder_position_in_insn(cpu),
                                         LOG_EVENT_STORE_RESULT, &logged) ? logged : MEMTX_OK;
     }
-    if (mr->rom_device) {
-        /* The guest reads this region as memory, and in a replay no device would change it. */
-        recorder_fail("the guest writes to %s", memory_region_name(mr));
-    }
     recorder_trigger_console(address, value);
     be_with_device(cpu);
     result = memory_region_dispatch_write(mr, offset, value, op, attrs);

@@ -653,6 +653,19 @@ static inline void recorder_dma_end(MemoryRegion *mr, hwaddr offset, hwaddr size
 }
 
 /*
+ * End the recording: a vCPU or a device writes to @mr, which changes by commands, as flash does.
+ * The guest reads it as memory, and in a replay no device would change it.  Any thread.
+ */
+void recorder_rom_written_slow(MemoryRegion *mr);
+
+static inline void recorder_device_written(MemoryRegion *mr)
+{
+    if (recorder_recording() && mr->rom_device) {
+        recorder_rom_written_slow(mr);
+    }
+}
+
+/*
  * Make a vCPU RUNNING or SAFE.  SAFE is the default: code outside of cpu_exec() that blocks needs
  * no call, and cannot make other vCPUs wait.
  */
