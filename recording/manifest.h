@@ -29,7 +29,7 @@ typedef struct Manifest {
     /* The machine, as on QEMU's command line. */
     char *arch;                 /* "aarch64" */
     char *machine;              /* "virt-10.0" */
-    char *machine_options;      /* "gic-version=2,its=off", or "" */
+    char *machine_options;      /* "gic-version=3,its=on", or "" */
     char *cpu;                  /* "cortex-a72,pmu=off" */
     unsigned n_vcpus;
     uint64_t ram_size;          /* bytes */

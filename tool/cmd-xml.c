@@ -207,8 +207,7 @@ static void put_machine(GString *text, const Xml *xml)
 
 static char *definition(const Xml *xml, const char *emulator)
 {
-    g_autoptr(GString) text = g_string_new(
-        "<domain type='qemu' xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0'>\n");
+    g_autoptr(GString) text = g_string_new("<domain type='qemu'>\n");
 
     put_machine(text, xml);
     put(text, "  <devices>\n    <emulator>%s</emulator>\n", emulator);
@@ -221,15 +220,8 @@ static char *definition(const Xml *xml, const char *emulator)
     }
     g_string_append(text, "    <controller type='usb' model='none'/>\n"
                           "    <memballoon model='none'/>\n"
-                          "  </devices>\n");
-    /* libvirt has no element that switches the ITS off. */
-    if (xml->guest.smp > GIC2_VCPUS) {
-        g_string_append(text, "  <qemu:commandline>\n"
-                              "    <qemu:arg value='-machine'/>\n"
-                              "    <qemu:arg value='its=off'/>\n"
-                              "  </qemu:commandline>\n");
-    }
-    g_string_append(text, "</domain>\n");
+                          "  </devices>\n"
+                          "</domain>\n");
     return g_strdup(text->str);
 }
 

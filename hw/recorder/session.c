@@ -71,7 +71,7 @@ static const char *const reaches_memory[] = {
 static const char *const known[] = {
     "virtio-blk-device", "virtio-net-device", "virtio-rng-device", "virtio-serial-device",
     "virtio-blk-pci", "virtio-net-pci", "virtio-rng-pci", "virtio-serial-pci",
-    "gpex-root", "pcie-root-port", "pvpanic-pci",
+    "gpex-root", "pcie-root-port", "pvpanic-pci", "arm-gicv3-its",
 };
 
 static bool is_any(Object *object, const char *const *types, size_t n)
@@ -94,10 +94,8 @@ static int find_objection(Object *object, void *opaque)
         return 0;
     }
     device = DEVICE(object);
-    *objection = g_strdup_printf("the device %s%s%s%s", object_get_typename(object),
-                                 device->id ? " with id " : "", device->id ?: "",
-                                 object_dynamic_cast(object, "arm-gicv3-its-common") ?
-                                 " (add its=off to -machine)" : "");
+    *objection = g_strdup_printf("the device %s%s%s", object_get_typename(object),
+                                 device->id ? " with id " : "", device->id ?: "");
     return 1;
 }
 
@@ -192,11 +190,14 @@ static Manifest *describe_machine(void)
     MachineState *machine = MACHINE(qdev_get_machine());
     Manifest *manifest = manifest_new(machine->smp.cpus);
     g_autofree char *gic = property(OBJECT(machine), "gic-version");
+    /* The machine's own property is on by default, even if its GIC has no ITS. */
+    bool has_its = object_resolve_path_type("", "arm-gicv3-its-common", NULL);
 
     manifest->qemu_version = g_strdup(QEMU_VERSION);
     manifest->arch = g_strdup("aarch64");
     manifest->machine = g_strdup(MACHINE_GET_CLASS(machine)->name);
-    manifest->machine_options = g_strdup_printf("gic-version=%s,its=off", gic);
+    manifest->machine_options = g_strdup_printf("gic-version=%s,its=%s", gic,
+                                                has_its ? "on" : "off");
     manifest->cpu = recorder_cpu_description(first_cpu);
     manifest->ram_size = machine->ram_size;
     manifest->start = g_strdup(runstate_check(RUN_STATE_PRELAUNCH) ? MANIFEST_START_POWER_ON

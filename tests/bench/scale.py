@@ -20,7 +20,7 @@ SCALE = "scale"
 VCPUS = (4, 8, 16)
 BASE = VCPUS[0]
 MODES = ("plain tlb", "record", "replay")
-MANY = ("-machine", "gic-version=3,its=off")    # GICv2 has eight CPUs; an ITS is not recorded
+MANY = ("-machine", "gic-version=3")            # GICv2 has eight CPUs
 
 # For 4 vCPUs.  Every vCPU runs a thread, so with more of them each does less.
 WORKLOADS = {"private": 20, "locks": 200000, "forkstorm": 40, "pipes": 800}

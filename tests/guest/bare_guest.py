@@ -22,9 +22,9 @@ def build(workspace, mode="ALL", source="bare.c"):
     return path
 
 
-def command(bin_directory, cpu, smp, kernel, memory_mib=128, pmu="off"):
+def command(bin_directory, cpu, smp, kernel, memory_mib=128, pmu="off", gic=2):
     return ["--", f"{bin_directory}/qemu-system-aarch64", "-nodefaults", "-m", str(memory_mib),
-            "-machine", "virt,gic-version=2", "-cpu", f"{cpu},pmu={pmu}", "-smp", str(smp),
+            "-machine", f"virt,gic-version={gic}", "-cpu", f"{cpu},pmu={pmu}", "-smp", str(smp),
             "-display", "none", "-serial", "stdio", "-kernel", kernel]
 
 

@@ -29,12 +29,12 @@ class LiveGuest:
 
 
 @contextlib.contextmanager
-def live_guest(workspace, run_this=BUSY, env=None, cpu=None):
-    """The stock guest, busy, with another CPU model if one is given; what it shows goes to the
-    workspace's console."""
+def live_guest(workspace, run_this=BUSY, env=None, cpu=None, arguments=()):
+    """The stock guest, busy, with another CPU model if one is given, and with more arguments of
+    QEMU; what it shows goes to the workspace's console."""
     need("aarch64")
     command, socket = stock_command(run_this, smp=2, boot=("--mem", "128")), socket_of(workspace)
-    command = [*command, *(["-cpu", cpu] if cpu else [])]
+    command = [*command, *(["-cpu", cpu] if cpu else []), *arguments]
     with open(workspace.console.path, "wb") as console:
         process = subprocess.Popen([*command, "-qmp", f"unix:{socket},server=on,wait=off"],
                                    stdin=subprocess.DEVNULL, stdout=console, stderr=subprocess.PIPE,

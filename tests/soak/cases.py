@@ -169,7 +169,7 @@ def variant(accelerator):
     return function
 
 
-GICV3 = ("-machine", "gic-version=3,its=off")
+GICV3 = ("-machine", "gic-version=3")
 IOTHREAD = ("-object", "iothread,id=io")
 
 

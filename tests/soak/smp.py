@@ -38,6 +38,7 @@ ROUNDS = [
     Round("2vcpus", smp=2),
     Round("8vcpus", smp=8),
     Round("gicv3", arguments=GICV3),
+    Round("its", arguments=GICV3, devices=True),
     Round("slow", options=("--slow-path",)),
     Round("devices", devices=True),
     Round("load", busy=True),

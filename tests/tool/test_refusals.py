@@ -23,8 +23,7 @@ FLASH_BYTES = 64 << 20
 # --- what cannot be recorded ----------------------------------------------------------
 
 CANNOT_RECORD = {
-    "too many vCPUs": ([*QEMU, *CPU, "-machine", "gic-version=3,its=off", "-smp", "17"],
-                       "17 vCPUs"),
+    "too many vCPUs": ([*QEMU, *CPU, "-machine", "gic-version=3", "-smp", "17"], "17 vCPUs"),
     "vCPUs to be hot-plugged": ([*QEMU, *CPU, "-smp", "1,maxcpus=2"], "hot-plugged"),
     "vCPUs in one thread": ([*QEMU, *CPU, "-smp", "2", "-accel", "tcg,thread=single"],
                             "thread=multi"),
@@ -38,7 +37,6 @@ CANNOT_RECORD = {
     "max with several vCPUs": ([*QEMU, "-cpu", "max", "-smp", "2"], "FEAT_MOPS"),
     "scalable vectors with several vCPUs": ([*QEMU, "-cpu", "a64fx", "-smp", "2"],
                                             "sve=off"),
-    "an ITS": ([*QEMU, *CPU, "-machine", "gic-version=3"], "its=off"),
     "semihosting": ([*QEMU, *CPU, "-semihosting"], "semihosting"),
     "memory in parts": ([*QEMU, *CPU, "-m", "64", "-object", "memory-backend-ram,id=m,size=64M",
                          "-numa", "node,memdev=m"], "-numa"),

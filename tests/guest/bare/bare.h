@@ -3,10 +3,10 @@
  * What guests without an operating system share: entry points, page tables, interrupts, exceptions
  * and console.
  *
- * For machine virt with GICv2.  A guest is linked at 0x40200000 and started with `-kernel`.  It
- * runs at EL1, with 4 KiB pages.  All memory is mapped to itself, at low addresses (TTBR0) and
- * again at high addresses (TTBR1).  The guest defines run(), where the first vCPU begins, and
- * run_second(), where other vCPUs begin.
+ * For machine virt with GICv2, or GICv3 if the guest defines WITH_GICV3.  A guest is linked at
+ * 0x40200000 and started with `-kernel`.  It runs at EL1, with 4 KiB pages.  All memory is mapped
+ * to itself, at low addresses (TTBR0) and again at high addresses (TTBR1).  The guest defines
+ * run(), where the first vCPU begins, and run_second(), where other vCPUs begin.
  */
 #ifndef BARE_H
 #define BARE_H
@@ -83,6 +83,60 @@ static inline void arm_timer(void)
     write_sysreg("cntv_ctl_el0", 1);
 }
 
+/* --- the interrupt controller ---------------------------------------------------- */
+
+#ifdef WITH_GICV3
+
+/* The redistributor of vCPU @n: registers of its own, and 64 KiB above them those of its PPIs. */
+#define GICR(n)     ((volatile uint32_t *)(0x080a0000 + (n) * 0x20000ul))
+#define ICC_IAR1    "s3_0_c12_c12_0"
+#define ICC_EOIR1   "s3_0_c12_c12_1"
+#define ICC_PMR     "s3_0_c4_c6_0"
+#define ICC_IGRPEN1 "s3_0_c12_c12_7"
+
+static inline uint32_t acknowledge(void)
+{
+    return read_sysreg(ICC_IAR1);
+}
+
+static inline void end_interrupt(uint32_t id)
+{
+    write_sysreg(ICC_EOIR1, id);
+}
+
+static inline void open_controller(void)
+{
+    volatile uint32_t *ppis = GICR(read_sysreg("mpidr_el1") & 0xff) + 0x10000 / 4;
+
+    GICD[0] = 1 << 4 | 1 << 1;          /* affinity routing, group 1 */
+    ppis[0x80 / 4] = ~0u;               /* all in group 1 */
+    ppis[0x100 / 4] = 1u << TIMER_INTERRUPT;
+    write_sysreg(ICC_PMR, 0xff);
+    write_sysreg(ICC_IGRPEN1, 1);
+}
+
+#else
+
+static inline uint32_t acknowledge(void)
+{
+    return GICC[3];
+}
+
+static inline void end_interrupt(uint32_t id)
+{
+    GICC[4] = id;
+}
+
+static inline void open_controller(void)
+{
+    GICD[0] = 1;
+    GICD[0x100 / 4] = 1u << TIMER_INTERRUPT;
+    GICC[1] = 0xff;
+    GICC[0] = 1;
+}
+
+#endif
+
 /* --- exceptions ------------------------------------------------------------------ */
 
 asm(".balign 2048\n"
@@ -129,7 +183,7 @@ void __attribute__((used)) exception(bool is_interrupt)
     uint64_t from = read_sysreg("elr_el1");
 
     if (is_interrupt) {
-        uint32_t id = GICC[3];
+        uint32_t id = acknowledge();
 
         interrupts++;
         digest = mix(digest, from);
@@ -138,7 +192,7 @@ void __attribute__((used)) exception(bool is_interrupt)
             handle(id);
         }
         arm_timer();
-        GICC[4] = id;
+        end_interrupt(id);
     } else {
         uint64_t syndrome = read_sysreg("esr_el1");
 
@@ -159,10 +213,7 @@ static inline void start_interrupts(void)
     extern char vectors[];
 
     write_sysreg("vbar_el1", (uint64_t)vectors);
-    GICD[0] = 1;
-    GICD[0x100 / 4] = 1u << TIMER_INTERRUPT;
-    GICC[1] = 0xff;
-    GICC[0] = 1;
+    open_controller();
     arm_timer();
     asm volatile("msr daifclr, #2");
 }
