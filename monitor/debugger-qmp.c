@@ -53,7 +53,7 @@ RecorderDigests *qmp_query_recorder_digests(Error **errp)
         return NULL;
     }
     CPU_FOREACH(cpu) {
-        g_autofree char *objection = recorder_cpu_objection(cpu, false);
+        g_autofree char *objection = recorder_cpu_objection(cpu);
 
         if (objection) {
             error_setg(errp, "%s", objection);

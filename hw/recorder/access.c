@@ -17,6 +17,7 @@
  */
 #include "qemu/osdep.h"
 #include "accel/tcg/internal-common.h"
+#include "accel/tcg/tb-internal.h"
 #include "exec/cputlb.h"
 #include "accel/tcg/cpu-ops.h"
 #include "exec/exec-all.h"
@@ -546,6 +547,16 @@ static bool may_write(const RecorderVcpu *v, const void *host, unsigned size)
     return host && recorder_ram_offset(host, &offset) && in_l1(v, offset, size, L1_WRITE);
 }
 
+void recorder_be_exclusive(CPUState *cpu, uintptr_t retaddr)
+{
+    RecorderVcpu *v = cpu->recorder;
+
+    if (recorder_recording() && needs_lines(v) && !sphere_is_exclusive(v->record.processor)) {
+        cpu_restore_state(cpu, retaddr);
+        run_exclusively(cpu);
+    }
+}
+
 /*
  * Run the instruction exclusively unless the vCPU has all write bits.  With them no store makes
  * another request.  A page with copies has no write bits: each store makes a request, and words are
@@ -557,10 +568,52 @@ void recorder_stores_in_two_pages(CPUState *cpu, const void *host, unsigned size
 {
     RecorderVcpu *v = cpu->recorder;
 
-    if (recorder_recording() && needs_lines(v) && !sphere_is_exclusive(v->record.processor) &&
+    if (recorder_recording() &&
         !(may_write(v, host, size) && may_write(v, next_host, next_size))) {
-        cpu_restore_state(cpu, retaddr);
-        run_exclusively(cpu);
+        recorder_be_exclusive(cpu, retaddr);
+    }
+}
+
+/*
+ * See the stores to a range if there may be copies of it.  This is QEMU's notdirty_write(), which
+ * goes by a TLB entry.
+ */
+static void see_stores(CPUState *cpu, const RecorderRange *range, uintptr_t retaddr)
+{
+    uint64_t offset;
+    ram_addr_t address;
+
+    if (!recorder_ram_offset(range->host, &offset)) {
+        return;
+    }
+    address = recorder_ram.start + offset;
+    if (recorder_is_table_slow(cpu, address) || cpu_physical_memory_is_clean(address)) {
+        recorder_store_slow(cpu, address, range->size, retaddr);
+        if (!cpu_physical_memory_get_dirty_flag(address, DIRTY_MEMORY_CODE)) {
+            tb_invalidate_phys_range_fast(address, range->size, retaddr);
+        }
+        cpu_physical_memory_set_dirty_range(address, range->size, DIRTY_CLIENTS_NOCODE);
+    }
+}
+
+/*
+ * Run the instruction exclusively if it makes stores @one_by_one, which request lines again, as for
+ * two pages above.  Stores through pointers request none.  While the vCPU runs, no other processor
+ * can make copies of the lines that it owns.
+ */
+void recorder_prepare_stores(CPUState *cpu, const RecorderRange *ranges, unsigned n,
+                             bool one_by_one, uintptr_t retaddr)
+{
+    for (unsigned i = 0; i < n; i++) {
+        recorder_access(cpu, ranges[i].host, ranges[i].size, true, retaddr);
+    }
+    for (unsigned i = 0; i < n && one_by_one && recorder_recording(); i++) {
+        if (!may_write(cpu->recorder, ranges[i].host, ranges[i].size)) {
+            recorder_be_exclusive(cpu, retaddr);
+        }
+    }
+    for (unsigned i = 0; i < n; i++) {
+        see_stores(cpu, &ranges[i], retaddr);
     }
 }
 

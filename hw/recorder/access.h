@@ -47,6 +47,26 @@ static inline bool recorder_has_lost(const RecorderVcpu *v)
  * block.
  */
 void recorder_safepoint(CPUState *cpu);
+/* Memory, within one page. */
+typedef struct RecorderRange {
+    const void *host;
+    unsigned size;
+} RecorderRange;
+
+/*
+ * Prepare an instruction's stores to @ranges, all that it makes in main RAM through host pointers:
+ * obtain permission for each, and have what was made from there dropped.  @one_by_one: stores to
+ * these ranges take the slow path.  Called after the instruction's last page walk, and before its
+ * first store.  Does not return if the vCPU must wait for lines, or if the instruction must run
+ * exclusively.  Recording or replaying.
+ */
+void recorder_prepare_stores(CPUState *cpu, const RecorderRange *ranges, unsigned n,
+                             bool one_by_one, uintptr_t retaddr);
+/*
+ * Run the instruction again, exclusively, if it needs lines and does not run so already.  Otherwise
+ * return.
+ */
+void recorder_be_exclusive(CPUState *cpu, uintptr_t retaddr);
 /*
  * Obtain permission to read the table word at @offset of main RAM, and to keep translations made
  * from it.  @entered: the vCPU already keeps translations made from the page.  Does not return if

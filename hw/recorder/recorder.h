@@ -482,24 +482,6 @@ static inline void recorder_note(CPUState *cpu, const void *host, unsigned size,
     }
 }
 
-/*
- * Note the accesses to all elements of a vector (SVEContLdSt) that @predicate selects.  An element
- * takes @register_size bytes of the register and @memory_size bytes of memory.
- */
-void recorder_note_elements_slow(CPUState *cpu, const void *vector, const uint64_t *predicate,
-                                 int register_size, int memory_size, bool write,
-                                 uintptr_t retaddr);
-
-static inline void recorder_note_elements(CPUState *cpu, const void *vector,
-                                          const uint64_t *predicate, int register_size,
-                                          int memory_size, bool write, uintptr_t retaddr)
-{
-    if (unlikely(recorder_notes)) {
-        recorder_note_elements_slow(cpu, vector, predicate, register_size, memory_size, write,
-                                    retaddr);
-    }
-}
-
 /* --- copies of memory: translations and code (translations.c) ---------------------- */
 
 /*

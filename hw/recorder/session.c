@@ -123,7 +123,7 @@ static char *machine_objection(MachineState *machine)
     if (!memory_region_is_ram(machine->ram)) {
         return g_strdup("memory in several parts (-numa)");
     }
-    objection = recorder_cpu_objection(first_cpu, machine->smp.cpus > 1);
+    objection = recorder_cpu_objection(first_cpu);
     if (!objection) {
         object_child_foreach_recursive(object_get_root(), find_objection, &objection);
     }

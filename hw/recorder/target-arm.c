@@ -18,8 +18,6 @@
 #include "exec/helper-proto.h"
 #include "multiprocessing.h"
 #include "tcg/insn-start-words.h"
-#include "tcg/vec_internal.h"
-#include "tcg/sve_ldst_internal.h"
 
 #include "hw/recorder/recorder.h"
 #include "hw/recorder/target.h"
@@ -218,39 +216,6 @@ vaddr recorder_pc(CPUState *cpu, uintptr_t retaddr)
     return tcg_cflags_has(cpu, CF_PCREL) ? (pc & TARGET_PAGE_MASK) | data[0] : data[0];
 }
 
-/*
- * Note the elements that lie within one page.  An element in two pages is accessed by the slow
- * path, which notes it.
- */
-static void note_elements_of_page(CPUState *cpu, const SVEContLdSt *vector, unsigned page,
-                                  const uint64_t *predicate, int register_size, int memory_size,
-                                  bool write, uintptr_t retaddr)
-{
-    int at = vector->mem_off_first[page];
-
-    for (int i = vector->reg_off_first[page]; i >= 0 && i <= vector->reg_off_last[page];
-         i += register_size) {
-        if (predicate[i >> 6] >> (i & 63) & 1) {
-            recorder_note_slow(cpu, (uint8_t *)vector->page[page].host + at, memory_size,
-                               ACCESS_BY_VECTOR, write, retaddr);
-        }
-        at += memory_size;
-    }
-}
-
-void recorder_note_elements_slow(CPUState *cpu, const void *vector, const uint64_t *predicate,
-                                 int register_size, int memory_size, bool write,
-                                 uintptr_t retaddr)
-{
-    const SVEContLdSt *v = vector;
-
-    /* If one of the pages is a device's, the slow path accesses the elements one by one. */
-    for (unsigned page = 0; page < 2 && !((v->page[0].flags | v->page[1].flags) & TLB_MMIO);
-         page++) {
-        note_elements_of_page(cpu, v, page, predicate, register_size, memory_size, write, retaddr);
-    }
-}
-
 /* Do as PSCI does.  The vCPU's thread resets the vCPU when it leaves cpu_exec(). */
 void recorder_turn_on(CPUState *cpu, uint64_t entry, uint64_t context, int level)
 {
@@ -262,7 +227,7 @@ void recorder_turn_on(CPUState *cpu, uint64_t entry, uint64_t context, int level
     bql_unlock();
 }
 
-char *recorder_cpu_objection(CPUState *cpu, bool several)
+char *recorder_cpu_objection(CPUState *cpu)
 {
     ARMCPU *arm = ARM_CPU(cpu);
     CPUARMState *env = &arm->env;
@@ -278,17 +243,6 @@ char *recorder_cpu_objection(CPUState *cpu, bool several)
     }
     if (cpu_isar_feature(aa64_mte, arm)) {
         return g_strdup("memory tags (-machine mte=off)");
-    }
-    if (!several) {
-        return NULL;
-    }
-    /* These instructions access memory through host pointers, without requests for lines. */
-    if (cpu_isar_feature(aa64_mops, arm)) {
-        return g_strdup("memory copy instructions (FEAT_MOPS) and several vCPUs"
-                        " (use cortex-a76 or neoverse-n1)");
-    }
-    if (cpu_isar_feature(aa64_sve, arm) || cpu_isar_feature(aa64_sme, arm)) {
-        return g_strdup("scalable vectors and several vCPUs (add sve=off,sme=off to -cpu)");
     }
     return NULL;
 }
@@ -342,6 +296,20 @@ void HELPER(recorder_stores)(CPUARMState *env, uint64_t address, uint32_t size, 
         void *next_host = probe_write(env, address + first, size - first, mmu_idx, retaddr);
 
         recorder_stores_in_two_pages(env_cpu(env), host, first, next_host, size - first, retaddr);
+    }
+}
+
+/*
+ * Obtain permission for all loads of an instruction before the first: see gen_prepare_loads().
+ * They lie in several lines.
+ */
+void HELPER(recorder_loads)(CPUARMState *env, uint64_t address, uint32_t size, uint32_t mmu_idx)
+{
+    unsigned first = MIN(size, -(address | TARGET_PAGE_MASK));
+
+    probe_read(env, address, first, mmu_idx, GETPC());
+    if (first < size) {
+        probe_read(env, address + first, size - first, mmu_idx, GETPC());
     }
 }
 

@@ -6,7 +6,7 @@
 #include "hw/recorder/target.h"
 #include "recording/registers.h"
 
-char *recorder_cpu_objection(CPUState *cpu, bool several)
+char *recorder_cpu_objection(CPUState *cpu)
 {
     return g_strdup("a CPU that is not Arm");
 }

@@ -45,11 +45,8 @@ int recorder_block_mmu_idx(const TranslationBlock *tb);
  * BQL.
  */
 void recorder_turn_on(CPUState *cpu, uint64_t entry, uint64_t context, int level);
-/*
- * Return why this vCPU cannot be recorded, alone or with @several like it, or NULL.  The caller
- * frees the text.
- */
-char *recorder_cpu_objection(CPUState *cpu, bool several);
+/* Return why this vCPU cannot be recorded, or NULL.  The caller frees the text. */
+char *recorder_cpu_objection(CPUState *cpu);
 /*
  * Return model and properties as -cpu takes them, for a vCPU just like this one.  The caller frees
  * the text.

@@ -62,6 +62,7 @@ static uint8_t second_stack[PAGE] __attribute__((aligned(PAGE)));
 
 static volatile uint64_t *watched;      /* a word that the interrupt handler reads; NULL: none */
 static void (*handle)(uint32_t id);     /* what else to do in an interrupt; NULL: nothing */
+static bool (*mend)(void);              /* mend a fault, or return false; NULL: never */
 static volatile uint64_t digest, interrupts, faults;
 static volatile uint64_t fetch_return;  /* where to go on after a failed instruction fetch */
 
@@ -175,8 +176,8 @@ asm(".balign 2048\n"
     "    eret\n");
 
 /*
- * Handle an interrupt or a fault.  A fault is counted, and its instruction skipped.  After a failed
- * instruction fetch, the guest goes on at fetch_return.
+ * Handle an interrupt or a fault.  A fault is counted, and its instruction skipped unless the fault
+ * was mended.  After a failed instruction fetch, the guest goes on at fetch_return.
  */
 void __attribute__((used)) exception(bool is_interrupt)
 {
@@ -201,7 +202,7 @@ void __attribute__((used)) exception(bool is_interrupt)
         if (syndrome >> 26 == FETCH_ABORT || syndrome >> 26 == PC_ALIGNMENT) {
             digest = mix(digest, read_sysreg("far_el1"));
             write_sysreg("elr_el1", fetch_return);
-        } else {
+        } else if (!mend || !mend()) {
             write_sysreg("elr_el1", from + 4);
             write_sysreg("spsr_el1", read_sysreg("spsr_el1") & ~PSTATE_BTYPE);
         }
