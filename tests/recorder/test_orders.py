@@ -84,7 +84,7 @@ def programs_replay_identically(programs):
 
 
 @test_each(["cortex-a76 1 karma", "cortex-a76 2 karma", "cortex-a76 2 karma:0",
-            "max 1 rerun", "cortex-a76 2 rerun", f"cortex-a76 2 {ALL}"])
+            "max 1 rerun", "cortex-a76 2 rerun", "max 2 karma", f"cortex-a76 2 {ALL}"])
 def a_bare_guest_replays_identically(how):
     cpu, smp, order = how.split()
     directory, recorded = record("bare", order, *bare_guest.command(

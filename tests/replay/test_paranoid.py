@@ -46,7 +46,7 @@ def replay_with_fault(fault, directory, *args):
     return one_line(end(process, 1))
 
 
-@test_each(["cortex-a72", "cortex-a76", "max", "cortex-a76 smp"])
+@test_each(["cortex-a72", "cortex-a76", "max", "cortex-a76 smp", "max smp"])
 def a_bare_guest_is_coherent_at_every_boundary(how):
     cpu, *smp = how.split()
     directory, recorded = bare(cpu, 2 if smp else 1)

@@ -5,8 +5,8 @@ A replay compares all of memory in the end.
 """
 
 from tests.guest import bare_guest
-from tests.lib.guest_recording import GuestWorkspace
-from tests.lib.tap import check, main, test_each
+from tests.lib.guest_recording import GuestWorkspace, stock_command
+from tests.lib.tap import check, main, test, test_each
 from tests.lib.tool import BIN, info
 
 work = GuestWorkspace()
@@ -59,10 +59,15 @@ def short_vectors_replay(bits):
     check_replay(*record("RACE", 2, cpu=f"max,sve{bits}=on,sve-max-vq={int(bits) // 128}"))
 
 
-@test_each(range(1, 7))
+@test_each(range(1, 4))
 def they_replay_with_rare_ways(seed):
     """With seeds that make rare ways common: exclusive steps, evictions, short budgets."""
     check_replay(*record("RACE", 4, "--chaos", str(seed)), "--chaos", str(seed))
+
+
+@test
+def copies_are_coherent_at_every_boundary():
+    check_replay(*record("RACE", 2), "--paranoid=1")
 
 
 @test_each(["fdr", "karma,rerun"])
@@ -73,6 +78,17 @@ def they_replay_from_checkpoints(order):
     check(checkpoints > 2, f"only {checkpoints} checkpoints")
     for number in range(checkpoints):
         check_replay(directory, output, "--from", str(number))
+
+
+@test
+def linux_replays_on_all_features():
+    """The kernel switches between threads that use vectors."""
+    command = stock_command("vectors -t 8 -n 3000 && racey -t 4 -n 100000", 4,
+                            ("--", "-cpu", "max,pmu=off,pauth-impdef=on"))
+    directory = work.place("vectors-linux")
+    output, _ = work.record(directory, "--", *command)
+    check(b"vectors: words=8 " in output and b"reprise: end status=0" in output, output)
+    check_replay(directory, output)
 
 
 main(work)

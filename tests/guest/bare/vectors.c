@@ -17,14 +17,14 @@ enum {
 #define BYTES       256                         /* of a vector, at most */
 
 /*
- * Pages that all vCPUs access.  One has code that all run, one is a table that all use, and one is
+ * Pages that all vCPUs access.  One has code that all run, one is a table that all use, and two are
  * mapped now and then.
  */
 #define SHARED      (PLAY + 32 * PAGE)
 #define CODE_PAGE   (SHARED + PAGE)
 #define CODE        (CODE_PAGE + 0x800)
 #define TABLE_PAGE  (SHARED + 2 * PAGE)
-#define GONE_PAGE   (SHARED + 4 * PAGE)         /* sometimes */
+#define GONE_PAGES  (SHARED + 4 * PAGE)         /* sometimes */
 #define N_PAGES     6
 #define ENTRY(page) level3[((page) - PLAY) / PAGE]
 
@@ -190,7 +190,8 @@ static void make_pages(void)
     for (uint64_t at = SHARED; at < SHARED + N_PAGES * PAGE; at += 8) {
         *(volatile uint64_t *)at = 0;
     }
-    *(volatile uint32_t *)CODE = RET;
+    *(volatile uint32_t *)CODE = MOV_X0(1);
+    *(volatile uint32_t *)(CODE + 4) = RET;
     clean_code();
     ((volatile uint64_t *)TABLE_PAGE)[511] = PLAY | PTE_PAGE | NORMAL | PTE_AF;
     three2[0] = TABLE_PAGE | PTE_PAGE;
@@ -198,16 +199,16 @@ static void make_pages(void)
     asm volatile("dsb ish; isb" : : : "memory");
 }
 
-/* Make copies: run code, use a translation. */
-static void use_copies(void)
+/* Make copies: run code, use a translation.  Return what the code returns. */
+static uint64_t use_copies(void)
 {
-    ((void (*)(void))CODE)();
     (void)*(volatile uint64_t *)LAST_MAPPED;
+    return ((uint64_t (*)(void))CODE)();
 }
 
 /* --- WHOLE ---------------------------------------------------------------------------- */
 
-#define ROUNDS      300
+#define ROUNDS      200
 #define PAUSE       UINT64_MAX          /* between two tests */
 
 typedef struct Place {
@@ -342,27 +343,58 @@ static bool is_copy(Operation *operation)
     return operation == set || operation == copy || operation == copy_forwards;
 }
 
-/* Change what all walk: the page that comes and goes, and access flags. */
+static uint64_t entry_of(uint64_t page)
+{
+    return page | PTE_PAGE | NORMAL | PTE_AF;
+}
+
+/* Change what all walk, as others store data: pages that come and go.  Clear an access flag. */
 static void change_entries(uint64_t random)
 {
-    uint64_t page = random >> 8 & 7;
-    uint64_t entry = GONE_PAGE | PTE_PAGE | NORMAL | PTE_AF;
+    uint64_t page = SHARED + (random >> 8) % N_PAGES * PAGE;
+    Operands operands = {
+        .at = (uint64_t)&ENTRY(GONE_PAGES),
+        .to = (uint64_t)&ENTRY(GONE_PAGES),
+        .size = 16,
+        .value = random >> 16 & 1 ? entry_of(GONE_PAGES) : 0,
+        .active = 2,
+    };
 
-    if (page < N_PAGES) {
-        change(&ENTRY(SHARED + page * PAGE), (SHARED + page * PAGE) | PTE_PAGE | NORMAL);
+    change(&ENTRY(page), entry_of(page) & ~PTE_AF);
+    (random >> 17 & 1 && !operands.value ? set : store_1d)(&operands);
+    asm volatile("dsb ish; tlbi vmalle1; dsb ish; isb" : : : "memory");
+}
+
+/* Change the code that all run, as others store data.  A copy begins with data in front of it. */
+static void change_code(uint64_t random, uint64_t *buffer)
+{
+    Operands operands = {
+        .at = CODE,
+        .to = CODE - 16,
+        .size = 24,
+        .value = MOV_X0(random >> 8 & 0xffff) | (uint64_t)RET << 32,
+        .active = 1,
+    };
+
+    if (random >> 3 & 1) {
+        buffer[2] = operands.value;
+        operands.at = (uint64_t)buffer;
+        copy(&operands);
+    } else {
+        (random >> 4 & 1 ? store_1d : scatter_in_order)(&operands);
     }
-    change(&ENTRY(GONE_PAGE), random >> 16 & 1 ? entry : 0);
+    clean_code();
 }
 
 /* Map the page that is gone, and run the instruction again. */
 static bool map_page(void)
 {
-    uint64_t address = read_sysreg("far_el1");
+    uint64_t page = read_sysreg("far_el1") & -(uint64_t)PAGE;
 
-    if (address < GONE_PAGE || address >= GONE_PAGE + PAGE) {
+    if (page < GONE_PAGES || page >= GONE_PAGES + 2 * PAGE) {
         return false;
     }
-    change(&ENTRY(GONE_PAGE), GONE_PAGE | PTE_PAGE | NORMAL | PTE_AF);
+    change(&ENTRY(page), entry_of(GONE_PAGES));
     return true;
 }
 
@@ -379,7 +411,7 @@ static uint64_t draw_address(uint64_t *state, uint64_t size)
             end = at + size;
         }
         if (at >= SHARED && end <= SHARED + N_PAGES * PAGE &&
-            !(at < CODE + 16 && end > CODE) &&
+            !(at < CODE + 8 && end > CODE) &&
             !(at < TABLE_PAGE + PAGE && end > TABLE_PAGE + PAGE - 8)) {
             return at;
         }
@@ -422,7 +454,10 @@ static void race(uint64_t vcpu)
         if ((random >> 50) % 16 == 0) {
             change_entries(draw(&state));
         }
-        use_copies();
+        if ((random >> 54) % 16 == 0) {
+            change_code(draw(&state), indices[vcpu]);
+        }
+        seen = mix(seen, use_copies());
         digests[vcpu][0] = seen;
     }
 }
@@ -436,10 +471,8 @@ static void test_race(void)
     for (unsigned i = 0; i < MOST_VCPUS; i++) {
         digest = mix(digest, digests[i][0]);
     }
-    for (uint64_t at = SHARED; at < SHARED + N_PAGES * PAGE; at += 8) {
-        if (at < GONE_PAGE || at >= GONE_PAGE + PAGE) {
-            digest = mix(digest, *(volatile uint64_t *)at);
-        }
+    for (uint64_t at = SHARED; at < GONE_PAGES; at += 8) {
+        digest = mix(digest, *(volatile uint64_t *)at);
     }
     report("race", true);
 }
