@@ -17,6 +17,7 @@
  */
 #include "qemu/osdep.h"
 #include "accel/tcg/internal-common.h"
+#include "accel/tcg/tb-context.h"
 #include "accel/tcg/tb-internal.h"
 #include "exec/cputlb.h"
 #include "accel/tcg/cpu-ops.h"
@@ -419,6 +420,22 @@ G_NORETURN static void abandon(CPUState *cpu, uintptr_t retaddr)
 }
 
 /*
+ * Return how many instructions of the running TB are left, or -1.  To search all TBs takes as long
+ * as the rest of a miss, so the latest results are kept.
+ */
+static int insns_left(RecorderVcpu *v, uintptr_t retaddr)
+{
+    unsigned slot = (retaddr >> 2) % RECORDER_INSNS_LEFT;
+    InsnsLeft *kept = &v->record.insns_left[slot];
+    unsigned flushes = qatomic_read(&tb_ctx.tb_flush_count);
+
+    if (kept->retaddr != retaddr || kept->flushes != flushes) {
+        *kept = (InsnsLeft) { retaddr, flushes, cpu_insns_left(retaddr) };
+    }
+    return kept->left;
+}
+
+/*
  * Raise the floor to the running instruction, if the latest boundary lies far behind.  The arcs
  * that come in now need not be waited for earlier, so replay does more in parallel.  The position
  * of the instruction is that of the vCPU, which is the end of the running TB, less what is left of
@@ -430,7 +447,7 @@ static void raise_floor(CPUState *cpu, uintptr_t retaddr)
     int left = -1;
 
     if (retaddr && recorder_position(cpu) - sphere_floor(p) > chaos.old_floor) {
-        left = cpu_insns_left(retaddr);
+        left = insns_left(cpu->recorder, retaddr);
     }
     if (left > 0) {
         sphere_boundary(p, recorder_position(cpu) - left);

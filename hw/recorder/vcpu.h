@@ -41,6 +41,14 @@ typedef enum RecorderWait {
 } RecorderWait;
 
 /* State of a vCPU while it is recorded. */
+/* How many instructions of a TB are left behind the one with this return address. */
+typedef struct InsnsLeft {
+    uintptr_t retaddr;
+    unsigned flushes;           /* all TBs had been dropped so often: the address may be reused */
+    int left;
+} InsnsLeft;
+#define RECORDER_INSNS_LEFT 256
+
 typedef struct RecordingVcpu {
     Processor *processor;       /* the vCPU in the sphere; NULL: not recorded */
     const uint8_t *l1;          /* permission bytes of @processor */
@@ -60,6 +68,7 @@ typedef struct RecordingVcpu {
     bool turned_on;             /* the work item turned the vCPU on, and that was logged */
     Registers as_left;          /* registers as the guest left them (paused.c) */
     bool registers_changed;     /* not by the guest: no more steps are recorded */
+    InsnsLeft insns_left[RECORDER_INSNS_LEFT];  /* looked up lately: access.c */
 } RecordingVcpu;
 
 /* The vCPU's translations, recording or replaying: see translations.c. */
