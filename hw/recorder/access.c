@@ -270,15 +270,16 @@ static bool ends_episode(CPUState *cpu)
 void recorder_safepoint(CPUState *cpu)
 {
     RecorderVcpu *v = cpu->recorder;
-    bool leased;
+    bool leased, waited;
 
     if (v->record.running) {
+        waited = v->record.asked;       /* for a line that is not to be offered before it is used */
         complete(cpu);
         leased = sphere_look_at_leases(v->record.processor, recorder_position(cpu));
         if (sphere_is_pressed(v->record.processor)) {
             sphere_serve(v->record.processor, settle(cpu));
         }
-        if (sphere_has_offers(v->record.processor) && !ends_episode(cpu)) {
+        if (sphere_has_offers(v->record.processor) && !waited && !ends_episode(cpu)) {
             sphere_offer(v->record.processor, recorder_position(cpu));
         }
         if (sphere_gives_way(v->record.processor, recorder_position(cpu))) {

@@ -204,6 +204,13 @@ static void be_safe(Vcpu *v)
     sphere_safe(v->processor, v->position);
 }
 
+static void offer_lines(Vcpu *v)
+{
+    if (sphere_has_offers(v->processor) && random_below(&v->random, 4)) {
+        sphere_offer(v->processor, v->position);
+    }
+}
+
 static void boundary(Vcpu *v)
 {
     __atomic_store_n(&v->kicked, 0, __ATOMIC_SEQ_CST);
@@ -224,9 +231,7 @@ static void boundary(Vcpu *v)
             run(v);
         }
     }
-    if (sphere_has_offers(v->processor) && random_below(&v->random, 4)) {
-        sphere_offer(v->processor, v->position);
-    }
+    offer_lines(v);
     if (guest.crowded && sphere_gives_way(v->processor, v->position)) {
         settle(v);
         sphere_yield_core(v->processor, v->position);
@@ -459,6 +464,9 @@ static void wait_for_line(Vcpu *v)
     sphere_arcs(v->processor, emit_arc, v->stream);
     write_bits_got(v);
     take_drops(v);
+    if (v->position < v->processor->ordered) {
+        offer_lines(v);         /* it must not: see OFFER_SETTLED */
+    }
 }
 
 static void begin_exclusive(Vcpu *v)
