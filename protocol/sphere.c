@@ -479,7 +479,9 @@ static SphereAnswer ask(Processor *p, SpherePage *page)
     p->request.waited = p->request.passed = false;
     take_offered(p, page);
     if (grant_at_once(p, page)) {
-        offers_note_request(p, page);
+        if (can_be_offered(page)) {     /* it may be protected now: p->request.table */
+            offers_note_request(p, page);
+        }
         p->counts.local += p->counts.taken + p->counts.offers_taken == taken;
         sphere_unlock(&page->lock);
         return SPHERE_GRANTED;

@@ -87,7 +87,7 @@ def check_origins(counts):
     """Each arc has an origin, whether it is merged or not.  The vCPU runs meanwhile."""
     pairs, arcs = ({name.partition(" of ")[2]: value for name, value in counts.items()
                     if name.startswith(what)} for what in ("pairs of ", "arcs of "))
-    check(set(pairs) == set(arcs) and len(arcs) == 5, counts)
+    check(set(pairs) == set(arcs) and len(arcs) == 6, counts)
     logged = counts["arcs"] + counts["arcs merged into others"]
     check(abs(sum(arcs.values()) - logged) <= 2 and counts["arcs"] > 0, counts)
     check(all(arcs[origin] <= pairs[origin] + 1 for origin in set(arcs) - {"passed reservations"}),
