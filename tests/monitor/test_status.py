@@ -92,7 +92,7 @@ def check_origins(counts):
     check(abs(sum(arcs.values()) - logged) <= 2 and counts["arcs"] > 0, counts)
     check(all(arcs[origin] <= pairs[origin] + 1 for origin in set(arcs) - {"passed reservations"}),
           counts)
-    check(arcs["taken lines"] > 0 and arcs["last writers"] > 0, counts)
+    check(arcs["taken lines"] > 0 and arcs["offered lines"] > 0, counts)
 
 
 @test
