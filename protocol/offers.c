@@ -108,7 +108,7 @@ static bool offer(Processor *p, uint64_t line)
            change(&p->l1[line], byte, offered, __ATOMIC_RELEASE);
 }
 
-/* Begin to offer lines at @position: all steps before it have ended, and no later one is known. */
+/* Begin to offer lines at @position.  All steps before it have ended; none later is published. */
 static void begin(Processor *p, Position position)
 {
     copies_let_go(p);

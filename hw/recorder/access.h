@@ -47,6 +47,7 @@ static inline bool recorder_has_lost(const RecorderVcpu *v)
  * block.
  */
 void recorder_safepoint(CPUState *cpu);
+
 /* Memory, within one page. */
 typedef struct RecorderRange {
     const void *host;

@@ -7,8 +7,7 @@ import re
 from tests.lib.guest_recording import GuestWorkspace, end, kill_recorder, stock_command
 from tests.lib.process import run
 from tests.lib.tap import check, main, test, test_each
-from tests.lib.time_travel import (ACCESS, MEM_MIB, Excursions, judge, met_an_end, record_race,
-                                   travel)
+from tests.lib.time_travel import (ACCESS, MEM_MIB, judge, met_an_end, record_race, travel, wander)
 from tests.lib.tool import REPRISE, info
 
 work = GuestWorkspace()
@@ -26,19 +25,15 @@ def recorded(smp=2):
 def excursions_come_to_where_a_plain_replay_is(smp):
     directory = recorded(smp)
     with travel(work, directory) as session:
-        excursions = Excursions(session, seed=smp)
-        for _ in range(EXCURSIONS):
-            excursions.go()
-    judge(work, directory, excursions.seen)
+        seen = wander(session, seed=smp, n=EXCURSIONS)
+    judge(work, directory, seen)
 
 
 @test
 def snapshots_may_have_little_memory():
     with travel(work, recorded(), "--snapshots", "1M") as session:
-        excursions = Excursions(session, seed=9)
-        for _ in range(FEW):
-            excursions.go()
-    judge(work, recorded(), excursions.seen)
+        seen = wander(session, seed=9, n=FEW)
+    judge(work, recorded(), seen)
 
 
 @test
@@ -57,9 +52,7 @@ def what_a_disk_wrote_is_part_of_the_past():
              if int(n) >= 4096]
     check(len(pages) > 1000, f"{len(pages)} pages were written by the disk")
     with travel(work, directory) as session:
-        excursions = Excursions(session, seed=5)
-        for _ in range(FEW):
-            excursions.go()
+        seen = wander(session, seed=5, n=FEW)
         session.goto("end")
         told = [ACCESS.fullmatch(session.monitor(f"last-write -p {RAM_BASE + page:#x} 8").strip())
                 for page in pages[len(pages) // 2::len(pages) // 2 // FEW]]
@@ -71,7 +64,7 @@ def what_a_disk_wrote_is_part_of_the_past():
             value = session.qmp("human-monitor-command", **{
                 "command-line": f"xp /1gx {dma[0][5]}"})["return"].split()[-1]
             check(int(value, 16) == int(dma[0][8 + after], 16), f"{value}: {dma[0][0]}")
-    judge(work, directory, excursions.seen)
+    judge(work, directory, seen)
 
 
 @test
@@ -85,10 +78,8 @@ def a_recording_that_was_cut_off_has_a_past_too():
     check(not info(directory)["complete"], info(directory))
     with travel(work, directory, "--at", "end") as session:
         check(session.moment() == session.last, session.when())
-        excursions = Excursions(session, seed=3)
-        for _ in range(FEW):
-            excursions.go()
-    judge(work, directory, excursions.seen)
+        seen = wander(session, seed=3, n=FEW)
+    judge(work, directory, seen)
 
 
 @test
@@ -103,10 +94,8 @@ def a_flight_recording_begins_where_it_was_dropped():
         check(session.first > 0, "nothing was dropped")
         session.goto("start")
         check(met_an_end(session.gdb.go("reverse-stepi")), session.gdb)
-        excursions = Excursions(session, seed=4)
-        for _ in range(FEW):
-            excursions.go()
-    judge(work, directory, excursions.seen)
+        seen = wander(session, seed=4, n=FEW)
+    judge(work, directory, seen)
 
 
 main(work)

@@ -10,8 +10,8 @@ from tests.lib.gdb import Gdb, symbols
 from tests.lib.guest_recording import GuestWorkspace
 from tests.lib.process import one_line, run
 from tests.lib.tap import check, main, test, test_each
-from tests.lib.time_travel import (ACCESS, TRAVEL_S, Excursions, judge, met_an_end, record_race,
-                                   travel)
+from tests.lib.time_travel import (ACCESS, TRAVEL_S, judge, met_an_end, record_race, travel,
+                                   wander)
 from tests.lib.tool import REPRISE, info
 
 work = GuestWorkspace()
@@ -47,9 +47,7 @@ def a_session_with_many_stops_ends_as_it_was_recorded():
     """Also what the guest said is shown once, and in full."""
     directory = recorded()
     with travel(work, directory) as session:
-        excursions = Excursions(session, seed=7)
-        for _ in range(STOPS // 2):
-            excursions.go()
+        wander(session, seed=7, n=STOPS // 2)
         session.goto("start")
         pc = None
         for i in range(STOPS // 2):

@@ -90,6 +90,20 @@ class GuestWorkspace(Workspace):
         said = end(self.start("replay", directory, *args), status)
         return self.console.read(), one_line(said)
 
+    def check_replay(self, directory, output, *options):
+        """It replays identically, and shows again what the guest showed from there on."""
+        replayed, said = self.replay(directory, *options)
+        check("replayed identically" in said, said)
+        check(output.endswith(replayed) and (replayed or "--from" in options),
+              f"recorded:\n{output}\nreplayed {options}:\n{replayed}")
+
+    def check_checkpoints(self, directory, output, least):
+        """It has so many checkpoints at least, and replays from some: a busy host makes many."""
+        n = len(info(directory)["checkpoints"])
+        check(n >= least, f"only {n} checkpoints")
+        for number in sorted({0, 1, 2, n // 2, n - 1} & set(range(n))):
+            self.check_replay(directory, output, "--from", str(number))
+
     def _record_hello(self):
         directory = self.place("hello")
         return directory, *self.record(directory, "--run", "echo hello")

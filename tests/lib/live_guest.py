@@ -4,9 +4,11 @@
 import contextlib
 import os
 import subprocess
+import time
 
 from tests.lib.guest_recording import stock_command
 from tests.lib.qmp import Qmp
+from tests.lib.tap import check
 from tests.lib.tool import need
 
 BUSY = "while :; do date; done"
@@ -48,6 +50,23 @@ def live_guest(workspace, run_this=BUSY, env=None, cpu=None, arguments=()):
         process.stderr.close()
         with contextlib.suppress(FileNotFoundError):
             os.unlink(socket)
+
+
+def record_while(workspace, guest, directory, word, checkpoints):
+    """Record the guest until it has shown the word so many times more, with a checkpoint each time;
+    return all that it showed."""
+    qmp = guest.connect()
+    answer = qmp("recorder-start", directory=directory)
+    check(answer == {"return": {}}, answer)
+    for _ in range(checkpoints):
+        before = len(workspace.console.read())
+        while word not in workspace.console.read()[before:]:
+            time.sleep(0.01)
+            qmp("query-status")
+        check("return" in qmp("recorder-checkpoint"), "recorder-checkpoint")
+    check(qmp("recorder-stop", pause=True) == {"return": {}}, "recorder-stop")
+    qmp.close()
+    return workspace.console.read()
 
 
 def status(qmp):

@@ -344,6 +344,14 @@ def straight(workspace, directory, moments):
         qmp.close()
 
 
+def wander(session, seed, n):
+    """Make so many excursions; return what they saw, for judge()."""
+    excursions = Excursions(session, seed=seed)
+    for _ in range(n):
+        excursions.go()
+    return excursions.seen
+
+
 def judge(workspace, directory, seen):
     """All that was seen is what a plain replay sees."""
     for moment, digests in straight(workspace, directory, seen):

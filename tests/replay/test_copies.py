@@ -32,17 +32,10 @@ def record_mode(mode, cpu, smp, *options):
     return directory, output
 
 
-def check_replay(directory, output, *options):
-    replayed, said = work.replay(directory, *options)
-    check("replayed identically" in said, said)
-    check(output.endswith(replayed) and replayed,
-          f"recorded:\n{output}\nreplayed {options}:\n{replayed}")
-
-
 def check_replays(directory, output, *more):
     """With other caches, so that other copies are made at other times."""
     for cache in (*CACHES, *more):
-        check_replay(directory, output, "--", "-accel", f"tcg,thread=multi,{cache}")
+        work.check_replay(directory, output, "--", "-accel", f"tcg,thread=multi,{cache}")
 
 
 @test
@@ -51,7 +44,7 @@ def what_a_replay_from_a_checkpoint_has_not_walked_is_dropped_there_too():
     checkpoints = len(info(directory)["checkpoints"])
     check(checkpoints > 4, f"only {checkpoints} checkpoints: none when it mattered")
     for number in range(checkpoints):
-        check_replay(directory, output, "--from", str(number))
+        work.check_replay(directory, output, "--from", str(number))
 
 
 @test_each(["cortex-a72", "cortex-a76", "max", "cortex-a72 slow-path"])

@@ -3,14 +3,13 @@
 
 import os
 import re
-import time
 
 from tests.guest import bare_guest
 from tests.lib.guest_recording import GuestWorkspace, check_race, stock_command
-from tests.lib.live_guest import live_guest
+from tests.lib.live_guest import live_guest, record_while
 from tests.lib.process import run
 from tests.lib.tap import check, main, test, test_each
-from tests.lib.time_travel import ACCESS, MEM_MIB, Excursions, judge, travel
+from tests.lib.time_travel import ACCESS, MEM_MIB, judge, travel, wander
 from tests.lib.tool import BIN, REPRISE, info
 
 work = GuestWorkspace()
@@ -52,20 +51,6 @@ def check_interrupts(output):
         check(n > 0, f"{queue}: no interrupt in\n{output.decode(errors='replace')}")
 
 
-def check_replay(directory, output, *options):
-    replayed, said = work.replay(directory, *options)
-    check("replayed identically" in said, said)
-    check(output.endswith(replayed), f"recorded:\n{output}\nreplayed {options}:\n{replayed}")
-
-
-def check_checkpoints(directory, output, least):
-    """It has so many checkpoints at least, and replays from some."""
-    checkpoints = len(info(directory)["checkpoints"])
-    check(checkpoints >= least, f"only {checkpoints} checkpoints")
-    for number in sorted({0, 1, checkpoints // 2, checkpoints - 1}):
-        check_replay(directory, output, "--from", str(number))
-
-
 def check_machine(directory, options):
     said = info(directory)["machine_options"]
     check(said == options, f"{said}, not {options}")
@@ -91,19 +76,19 @@ def a_guest_that_shares_lines_with_the_controller_replays(what):
     smp, cpu = what.split()
     directory, output = raced(int(smp), cpu)
     check_machine(directory, "gic-version=3,its=on")
-    check_checkpoints(directory, output, 2)
-    check_replay(directory, output, "--threads", "single")
-    check_replay(directory, output, "--", "-accel", "tcg,thread=multi,one-insn-per-tb=on")
+    work.check_checkpoints(directory, output, 2)
+    work.check_replay(directory, output, "--threads", "single")
+    work.check_replay(directory, output, "--", "-accel", "tcg,thread=multi,one-insn-per-tb=on")
 
 
 @test_each(["karma", "rerun"])
 def it_replays_by_another_order(order):
-    check_checkpoints(*raced(2, "cortex-a72", "--order", order), 2)
+    work.check_checkpoints(*raced(2, "cortex-a72", "--order", order), 2)
 
 
 @test
 def on_the_slow_path_it_replays():
-    check_replay(*raced(2, "cortex-a72", "--slow-path"))
+    work.check_replay(*raced(2, "cortex-a72", "--slow-path"))
 
 
 @test_each([1, 2])
@@ -111,9 +96,7 @@ def what_the_controller_wrote_is_part_of_the_past(smp):
     """Going back undoes it, and it is told of as a write of a device."""
     directory, _ = raced(smp)
     with travel(work, directory) as session:
-        excursions = Excursions(session, seed=smp)
-        for _ in range(EXCURSIONS):
-            excursions.go()
+        seen = wander(session, seed=smp, n=EXCURSIONS)
         session.goto("end")
         told = session.monitor(f"last-write -p {PENDING:#x} 4").strip()
         access = ACCESS.fullmatch(told)
@@ -124,7 +107,7 @@ def what_the_controller_wrote_is_part_of_the_past(smp):
             value = session.qmp("human-monitor-command", **{
                 "command-line": f"xp /1bx {access[5]}"})["return"].split()[-1]
             check(int(value, 16) == int(access[8 + after], 16), f"{value}: {told}")
-    judge(work, directory, excursions.seen)
+    judge(work, directory, seen)
 
 
 @test_each([1, 2])
@@ -149,7 +132,7 @@ def message_interrupts_of_linux_replay(what):
     check_interrupts(output)
     check_machine(directory, "gic-version=3,its=on")
     run(REPRISE, "verify", directory)
-    check_checkpoints(directory, output, 3)
+    work.check_checkpoints(directory, output, 3)
 
 
 @test
@@ -161,10 +144,8 @@ def going_back_past_message_interrupts_comes_to_where_a_replay_is():
     os.remove(disk)
     check_interrupts(output)
     with travel(work, directory) as session:
-        excursions = Excursions(session, seed=7)
-        for _ in range(EXCURSIONS):
-            excursions.go()
-    judge(work, directory, excursions.seen)
+        seen = wander(session, seed=7, n=EXCURSIONS)
+    judge(work, directory, seen)
 
 
 @test
@@ -173,21 +154,11 @@ def a_guest_whose_its_is_in_use_is_recorded():
     directory, disk = work.place("live"), work.path("disk")
     with live_guest(work, f"while :; do {USE_DEVICES}; echo again; done",
                     arguments=devices(disk)) as guest:
-        qmp = guest.connect()
         work.console.wait_for(b"again", guest.process)
-        check(qmp("recorder-start", directory=directory) == {"return": {}}, "recorder-start")
-        for _ in range(2):
-            before = len(work.console.read())
-            while b"again" not in work.console.read()[before:]:
-                time.sleep(0.01)
-                qmp("query-status")
-            check("return" in qmp("recorder-checkpoint"), "recorder-checkpoint")
-        check(qmp("recorder-stop", pause=True) == {"return": {}}, "recorder-stop")
-        output = work.console.read()
-        qmp.close()
+        output = record_while(work, guest, directory, b"again", checkpoints=2)
     os.remove(disk)
     check_interrupts(output)
-    check_checkpoints(directory, output, 3)
+    work.check_checkpoints(directory, output, 3)
 
 
 @test
@@ -197,11 +168,11 @@ def sixteen_vcpus_need_no_option():
     output, _ = work.record(directory, "--", *stock_command(USE_DEVICES, 16), *devices(disk))
     os.remove(disk)
     check_interrupts(output)
-    check_replay(directory, output)
+    work.check_replay(directory, output)
     output, _ = work.record(work.place("stock"), "--smp", "16", "--run", "racey -t 16 -n 2000")
     check(b"reprise: end status=0" in output, output)
     check_machine(work.path("stock"), "gic-version=3,its=on")
-    check_replay(work.path("stock"), output)
+    work.check_replay(work.path("stock"), output)
 
 
 @test_each(["gic-version=3,its=off", "gic-version=2,its=off"])
@@ -211,7 +182,7 @@ def without_an_its_the_machine_says_so(options):
     gic = options if "3" in options else "gic-version=2"
     output, _ = work.record(directory, "--", *stock_command("forkstorm -n 2"), "-machine", gic)
     check_machine(directory, options)
-    check_replay(directory, output)
+    work.check_replay(directory, output)
 
 
 main(work)

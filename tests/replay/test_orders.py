@@ -8,7 +8,7 @@ from tests.lib.guest_recording import GuestWorkspace, end, kill_recorder, stock_
 from tests.lib.process import run
 from tests.lib.qmp import Qmp
 from tests.lib.tap import check, main, test, test_each
-from tests.lib.time_travel import Excursions, judge, travel
+from tests.lib.time_travel import judge, travel, wander
 from tests.lib.tool import REPRISE, info
 
 work = GuestWorkspace()
@@ -100,10 +100,8 @@ def a_moment_is_the_same_by_wake_ups_and_by_positions():
 @test
 def a_debugger_goes_through_karma_s_order():
     with travel(work, with_karma()) as session:
-        excursions = Excursions(session, seed=5)
-        for _ in range(EXCURSIONS):
-            excursions.go()
-    judge(work, with_karma(), excursions.seen)
+        seen = wander(session, seed=5, n=EXCURSIONS)
+    judge(work, with_karma(), seen)
 
 
 @test

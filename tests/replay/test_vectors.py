@@ -29,23 +29,16 @@ def record(mode, smp, *options, cpu="max"):
     return directory, output
 
 
-def check_replay(directory, output, *options):
-    replayed, said = work.replay(directory, *options)
-    check("replayed identically" in said, said)
-    check(output.endswith(replayed) and replayed,
-          f"recorded:\n{output}\nreplayed {options}:\n{replayed}")
-
-
 def check_replays(directory, output):
     """With other caches, and other blocks of code."""
     for cache in CACHES:
-        check_replay(directory, output, "--", "-accel", f"tcg,thread=multi,{cache}")
+        work.check_replay(directory, output, "--", "-accel", f"tcg,thread=multi,{cache}")
 
 
 @test_each(["2", "4", "2 slow-path"])
 def a_vector_is_stored_whole(how):
     smp, *slow = how.split()
-    check_replay(*record("WHOLE", int(smp), *(f"--{word}" for word in slow)))
+    work.check_replay(*record("WHOLE", int(smp), *(f"--{word}" for word in slow)))
 
 
 @test_each(["1", "2", "4", "2 slow-path"])
@@ -56,18 +49,18 @@ def vectors_and_memory_copies_replay(how):
 
 @test_each(["128", "512"])
 def short_vectors_replay(bits):
-    check_replay(*record("RACE", 2, cpu=f"max,sve{bits}=on,sve-max-vq={int(bits) // 128}"))
+    work.check_replay(*record("RACE", 2, cpu=f"max,sve{bits}=on,sve-max-vq={int(bits) // 128}"))
 
 
 @test_each(range(1, 4))
 def they_replay_with_rare_ways(seed):
     """With seeds that make rare ways common: exclusive steps, evictions, short budgets."""
-    check_replay(*record("RACE", 4, "--chaos", str(seed)), "--chaos", str(seed))
+    work.check_replay(*record("RACE", 4, "--chaos", str(seed)), "--chaos", str(seed))
 
 
 @test
 def copies_are_coherent_at_every_boundary():
-    check_replay(*record("RACE", 2), "--paranoid=1")
+    work.check_replay(*record("RACE", 2), "--paranoid=1")
 
 
 @test_each(["fdr", "karma,rerun"])
@@ -77,7 +70,7 @@ def they_replay_from_checkpoints(order):
     checkpoints = len(info(directory)["checkpoints"])
     check(checkpoints > 2, f"only {checkpoints} checkpoints")
     for number in range(checkpoints):
-        check_replay(directory, output, "--from", str(number))
+        work.check_replay(directory, output, "--from", str(number))
 
 
 @test
@@ -88,7 +81,7 @@ def linux_replays_on_all_features():
     directory = work.place("vectors-linux")
     output, _ = work.record(directory, "--", *command)
     check(b"vectors: words=8 " in output and b"reprise: end status=0" in output, output)
-    check_replay(directory, output)
+    work.check_replay(directory, output)
 
 
 main(work)
