@@ -11,7 +11,9 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE             /* sched_setaffinity() */
 #endif
+#include <pthread.h>
 #include <sched.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "protocol/schedule.h"
@@ -19,8 +21,10 @@
 /* How long a waiter spins before it sleeps: with a host core of its own, or a shared one. */
 #define SPIN_US 200
 #define SPIN_SHARED_US 10
-/* How late a sleeper may notice that it was interrupted. */
+/* How late a sleeper may notice that it was interrupted, or that a core is gone. */
 #define NAP_US 2000
+/* No thread is pinned for so long after a core was found to be gone. */
+#define UNPINNED_US 100000
 
 typedef struct Stream {
     Position reached;           /* atomic */
@@ -36,6 +40,7 @@ typedef struct Stream {
     bool ended;
     uint64_t since;             /* @n_given when it got its latest turn */
     pid_t thread;               /* 0: its thread has not come yet */
+    clockid_t cpu_clock;        /* of its thread */
     int core;                   /* host core of its turn */
     int pinned;                 /* host core of its thread, or -1 */
 } Stream;
@@ -50,6 +55,7 @@ struct Schedule {
     GMutex lock;
     /* Under the lock. */
     uint64_t n_given;           /* turns given so far */
+    int64_t pin_after;          /* no thread is pinned before this time */
     unsigned n_free;
     int free_core[CPU_SETSIZE]; /* cores of turns that no vCPU could use */
     Stream stream[];
@@ -149,7 +155,8 @@ static bool lacks_turn(Schedule *schedule, unsigned vcpu)
 /*
  * Give @to a turn on @core, and pin its thread there.  Unpinned, the thread would often wait for
  * the core on which it ran last or was woken, longer than until the next vCPU must wait, while the
- * core of the vCPU that passed the turn is idle.  Called with the lock held.
+ * core of the vCPU that passed the turn is idle.  But see free_from_core().  Called with the lock
+ * held.
  */
 static void give_turn(Schedule *schedule, unsigned to, int core)
 {
@@ -157,7 +164,8 @@ static void give_turn(Schedule *schedule, unsigned to, int core)
 
     stream->since = schedule->n_given++;
     stream->core = core;
-    if (!schedule->fixed && stream->thread && stream->pinned != core) {
+    if (!schedule->fixed && stream->thread && stream->pinned != core &&
+        g_get_monotonic_time() >= schedule->pin_after) {
         cpu_set_t one;
 
         CPU_ZERO(&one);
@@ -247,6 +255,7 @@ static void come(Schedule *schedule, Stream *stream)
 {
     if (!stream->thread) {
         stream->thread = gettid();
+        pthread_getcpuclockid(pthread_self(), &stream->cpu_clock);
         if (stream->has_turn) {
             give_turn(schedule, stream - schedule->stream, stream->core);
         }
@@ -354,16 +363,44 @@ static void want_no_more(Schedule *schedule, unsigned vcpu, const ScheduleWait *
     __atomic_fetch_add(&schedule->stream[wait->stream].n_waiting, -1, __ATOMIC_SEQ_CST);
 }
 
+/* Return the CPU time that @stream's thread has used; 0: it has not come, or has ended. */
+static int64_t used_us(const Stream *stream)
+{
+    struct timespec used;
+
+    if (!stream->thread || stream->ended || clock_gettime(stream->cpu_clock, &used) != 0) {
+        return 0;
+    }
+    return used.tv_sec * INT64_C(1000000) + used.tv_nsec / 1000;
+}
+
+/*
+ * Let @stream's thread run on any core if, pinned, it has hardly run during a nap, in which it had
+ * used @used before: another process has its core.  All turns do without pins for a while then,
+ * since the next turn on that core would fare no better.  Called with the lock held.
+ */
+static void free_from_core(Schedule *schedule, Stream *stream, int64_t used)
+{
+    if (stream->has_turn && stream->pinned >= 0 && used_us(stream) - used < NAP_US / 4) {
+        unpin(schedule, stream);
+        schedule->pin_after = g_get_monotonic_time() + UNPINNED_US;
+    }
+}
+
 /* Sleep until @wait is over, @vcpu is woken otherwise, or NAP_US have passed. */
 static void sleep_until(Schedule *schedule, unsigned vcpu, const ScheduleWait *wait)
 {
-    Stream *self = &schedule->stream[vcpu];
+    Stream *self = &schedule->stream[vcpu], *source = &schedule->stream[wait->stream];
+    int64_t used;
 
     g_mutex_lock(&schedule->lock);
     __atomic_store_n(&self->asleep, true, __ATOMIC_SEQ_CST);
     if (!schedule_is_over(schedule, wait)) {
         pass_turn(schedule, vcpu, wait->stream);
-        g_cond_wait_until(&self->woken, &schedule->lock, g_get_monotonic_time() + NAP_US);
+        used = used_us(source);
+        if (!g_cond_wait_until(&self->woken, &schedule->lock, g_get_monotonic_time() + NAP_US)) {
+            free_from_core(schedule, source, used);
+        }
     }
     __atomic_store_n(&self->asleep, false, __ATOMIC_RELAXED);
     g_mutex_unlock(&schedule->lock);

@@ -50,8 +50,8 @@ void schedule_follow_wake_ups(Schedule *schedule, WakeUps *wakes);
 void schedule_take_turns(Schedule *schedule, unsigned n_vcpus);
 /*
  * Let only as many threads run at a time as there are host cores that the caller may use.  Threads
- * are pinned to cores from their first wait until they end or the schedule is freed.  Called before
- * any runs.
+ * are pinned to cores from their first wait until they end or the schedule is freed; but not while
+ * other processes keep them from their cores.  Called before any runs.
  */
 void schedule_share_cores(Schedule *schedule, unsigned n_vcpus);
 /*

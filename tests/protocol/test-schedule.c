@@ -22,6 +22,7 @@ static Wait waits[STREAMS][STEPS];      /* before each step; for the stream itse
 static Schedule *schedule;
 static int wanted_stop;                 /* atomic: how often a stream was kicked */
 static int n_cores;                     /* cores that the streams share; 0: not shared */
+static int n_pinned;                    /* atomic: steps of threads that had a core */
 
 static void kick(unsigned stream)
 {
@@ -63,7 +64,7 @@ static int cores_of_thread(void)
 
 /*
  * Make a step of a stream that has the turn: check that no more streams step at a time than there
- * are cores, each pinned to one core.
+ * are cores, each pinned to one core, unless another process had that core.
  */
 static void check_turn(unsigned stream)
 {
@@ -73,7 +74,8 @@ static void check_turn(unsigned stream)
     g_assert_true(schedule_has_turn(schedule, stream));
     if (n_cores) {
         g_assert_cmpint(n, <=, n_cores);
-        g_assert_cmpint(cores_of_thread(), ==, 1);
+        g_assert_true(cores_of_thread() == 1 || cores_of_thread() == n_cores);
+        g_atomic_int_add(&n_pinned, cores_of_thread() == 1);
     }
     g_atomic_int_add(&n_stepping, -1);
 }
@@ -142,7 +144,9 @@ static void test_arcs_hold_on_few_cores(void)
 {
     for (int most = 1; most < STREAMS; most++) {
         n_cores = use_cores(most);
+        n_pinned = 0;
         check_arcs(SHARING_CORES);
+        g_assert_cmpint(n_pinned, >, 0);
     }
     use_all_cores();
     n_cores = 0;
@@ -160,6 +164,46 @@ static void test_a_core_each_is_not_shared(void)
     g_assert_true(schedule_has_turn(schedule, 0));
     schedule_free(schedule);
     use_all_cores();
+}
+
+/* Stream 0 does not run on its core, as if another process had it; stream 1 waits for stream 0. */
+static gpointer lose_core(gpointer data)
+{
+    unsigned stream = GPOINTER_TO_UINT(data);
+    int64_t most = g_get_monotonic_time() + 10 * G_USEC_PER_SEC;
+
+    while (!schedule_turn(schedule, stream)) {
+        /* interrupted */
+    }
+    if (stream == 0) {
+        g_assert_cmpint(cores_of_thread(), ==, 1);
+        while (cores_of_thread() == 1 && g_get_monotonic_time() < most) {
+            g_usleep(1000);
+        }
+        g_assert_cmpint(cores_of_thread(), ==, n_cores);
+    }
+    while (stream == 1 && !schedule_wait(schedule, 1, &(ScheduleWait) { 1, 0, 1 })) {
+        /* interrupted */
+    }
+    schedule_publish(schedule, stream, 1);
+    schedule_end(schedule, stream);
+    return NULL;
+}
+
+static void test_a_lost_core_is_noticed(void)
+{
+    g_autofree char *order = NULL;
+
+    n_cores = use_cores(2);
+    if (n_cores == 2) {
+        schedule = schedule_new(STREAMS, &ops);
+        order = run_streams(schedule, SHARING_CORES, lose_core);
+        schedule_free(schedule);
+    } else {
+        g_test_skip("this needs two cores");
+    }
+    use_all_cores();
+    n_cores = 0;
 }
 
 static void test_turns_are_always_the_same(void)
@@ -192,6 +236,7 @@ int main(int argc, char **argv)
     g_test_add_func("/schedule/parallel", test_arcs_hold_in_parallel);
     g_test_add_func("/schedule/few-cores", test_arcs_hold_on_few_cores);
     g_test_add_func("/schedule/a-core-each", test_a_core_each_is_not_shared);
+    g_test_add_func("/schedule/lost-core", test_a_lost_core_is_noticed);
     g_test_add_func("/schedule/turns", test_turns_are_always_the_same);
     g_test_add_func("/schedule/wanted", test_a_waiter_says_what_it_wants);
     return g_test_run();
