@@ -20,6 +20,9 @@
 #include "protocol/sphere-internal.h"
 #include "protocol/sphere-lock.h"
 
+/* An owner that goes on writing looks at last after so many times chaos.look_again steps. */
+#define LONGEST_PAUSE 8
+
 /* --- the requester ----------------------------------------------------------------- */
 
 void lease_begin(Processor *p, SpherePage *page, int64_t now)
@@ -104,18 +107,13 @@ static bool has_written(Processor *p, const Processor *asker)
     return written;
 }
 
-bool sphere_look_at_leases(Processor *p, Position position)
+/* End the leases of requesters that wait for lines that @p no longer writes.  True: some last. */
+static bool end_leases(Processor *p, uint32_t inbox)
 {
-    uint32_t inbox = __atomic_load_n(&p->inbox, __ATOMIC_ACQUIRE);
     bool lasts = false;
 
-    if (position - p->looked < chaos.look_again) {
-        return inbox;
-    }
-    for (unsigned i = 0; inbox; i++, inbox >>= 1) {
-        Processor *asker = &p->sphere->processor[i];
-
-        if (inbox & 1 && lease_lasts(asker)) {
+    FOREACH_PROCESSOR(asker, p->sphere, inbox) {
+        if (lease_lasts(asker)) {
             if (has_written(p, asker)) {
                 lasts = true;
             } else {
@@ -124,10 +122,31 @@ bool sphere_look_at_leases(Processor *p, Position position)
             }
         }
     }
-    if (lasts) {
-        p->looked = position;
-    }
     return lasts;
+}
+
+/*
+ * Look less and less often at an owner that goes on writing: each look costs a boundary and a
+ * store that misses.  Look at a boundary that comes a little early, too: the next block of code may
+ * be too long to end where the pause does.
+ */
+Position sphere_look_at_leases(Processor *p, Position position)
+{
+    uint32_t inbox = __atomic_load_n(&p->inbox, __ATOMIC_ACQUIRE);
+
+    if (!inbox) {
+        p->look.pause = chaos.look_again;
+        return SPHERE_NO_LEASE;
+    }
+    if (position - p->look.at >= p->look.pause / 2) {
+        if (!end_leases(p, inbox)) {
+            p->look.pause = chaos.look_again;
+            return SPHERE_NO_LEASE;
+        }
+        p->look.at = position;
+        p->look.pause = MIN(2 * p->look.pause, LONGEST_PAUSE * chaos.look_again);
+    }
+    return position + p->look.pause;
 }
 
 bool lease_goes_on(Processor *p, SpherePage *page)

@@ -9,7 +9,7 @@
 /* The time window in which requests are counted. */
 #define WINDOW_US 10000
 /* A request that waits for a lease to end comes less often, so it counts for more. */
-#define LEASE_WEIGHT 64
+#define LEASE_WEIGHT 128
 /*
  * L1_WANTED is 0 as long as the line has not passed between processors.  Then it tells how offers
  * of the line have done, from 1 to 15.  It begins optimistic.  An offer that is taken adds

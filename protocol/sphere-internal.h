@@ -25,7 +25,10 @@ struct Processor {
     /* Its own thread. */
     Position floor;
     Position ordered;           /* no earlier position may be published: invariant 4 */
-    Position looked;            /* where it last looked at leases: lease.c */
+    struct {
+        Position at;            /* where it last looked at leases: lease.c */
+        unsigned pause;         /* steps until it looks again */
+    } look;
     bool exclusive;             /* no other vCPU runs, and it cannot wait */
     struct {
         Position looked;        /* where it last considered yielding its host core: core-yield.c */

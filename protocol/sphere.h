@@ -221,10 +221,11 @@ void sphere_open_page(Sphere *sphere, uint64_t offset);
 bool sphere_is_open(Sphere *sphere, uint64_t offset);
 
 /*
- * End the leases on lines that the processor, their holder, no longer writes.  Return true if
- * leases may be left: then call this again chaos.look_again steps later.  At a boundary, RUNNING.
+ * End the leases on lines that the processor, their holder, no longer writes.  Return the position
+ * at which to call this again, if leases may be left, or SPHERE_NO_LEASE.  At a boundary, RUNNING.
  */
-bool sphere_look_at_leases(Processor *processor, Position position);
+#define SPHERE_NO_LEASE UINT64_MAX
+Position sphere_look_at_leases(Processor *processor, Position position);
 /* Return true if the inbox has a request whose requester does not wait for a lease to end. */
 bool sphere_is_pressed(const Processor *processor);
 /*

@@ -270,12 +270,13 @@ static bool ends_episode(CPUState *cpu)
 void recorder_safepoint(CPUState *cpu)
 {
     RecorderVcpu *v = cpu->recorder;
-    bool leased, waited;
+    Position look_again;
+    bool waited;
 
     if (v->record.running) {
         waited = v->record.asked;       /* for a line that is not to be offered before it is used */
         complete(cpu);
-        leased = sphere_look_at_leases(v->record.processor, recorder_position(cpu));
+        look_again = sphere_look_at_leases(v->record.processor, recorder_position(cpu));
         if (sphere_is_pressed(v->record.processor)) {
             sphere_serve(v->record.processor, settle(cpu));
         }
@@ -285,9 +286,7 @@ void recorder_safepoint(CPUState *cpu)
         if (sphere_gives_way(v->record.processor, recorder_position(cpu))) {
             give_way(cpu);
         }
-        if (leased) {
-            Position look_again = recorder_position(cpu) + chaos.look_again;
-
+        if (look_again != SPHERE_NO_LEASE) {
             recorder_grant(cpu, MIN(recorder_limit(cpu), look_again));
         }
     }
