@@ -47,6 +47,7 @@
     rule(USER_ARC, "a taker from user mode is ordered after the holder's entry to user mode") \
     rule(OPEN, "lines that user mode can reach are not taken from a processor in user mode") \
     rule(LEAVE_USER, "a processor leaves user mode before it accesses a closed page") \
+    rule(LEAVE_WAITS, "a processor that leaves user mode waits for who takes lines from it") \
     rule(WALKS_OPEN, "a page that user mode walks or runs code from is open") \
     rule(GOES_ON, "a store takes back only a write bit that was put aside") \
     rule(RUN_AT_GRANT, "a waiter runs from its grant on, so the line stays until it is used") \

@@ -29,6 +29,8 @@ struct Processor {
         Position at;            /* where it last looked at leases: lease.c */
         unsigned pause;         /* steps until it looks again */
     } look;
+    bool in_user;               /* it reaches open pages only; atomic, see user-mode.c */
+    Position left_kernel;       /* where it entered user mode; others read it in user mode only */
     bool exclusive;             /* no other vCPU runs, and it cannot wait */
     struct {
         Position looked;        /* where it last considered yielding its host core: core-yield.c */
@@ -42,8 +44,6 @@ struct Processor {
     int lock;
     bool running;
     Position published;         /* while RUNNING, only its own thread reads and writes it */
-    bool in_user;               /* it is in user mode, where it reaches open pages only */
-    Position left_kernel;       /* where it entered user mode */
     int dozing;                 /* futex, atomic: 1 while it sleeps until it loses a line */
     uint32_t inbox;             /* a bit for each requester; atomic, cleared without the lock */
     unsigned n_drops;           /* more than chaos.most_drops: drop all translations */

@@ -3,7 +3,8 @@
  * A lock for short critical sections, waits on a futex word, and clocks.
  *
  * The lock spins for a moment, then sleeps: with more vCPUs than host cores its holder may be
- * preempted, and a spinning waiter could keep the holder from its core.
+ * preempted, and a spinning waiter could keep the holder from its core.  To take it is sequentially
+ * consistent: sphere_leave_user() looks whether it is held.
  *
  * This header is also the seam for the tester: tests/protocol/model/fiber-lock.h replaces it, so
  * that a seed decides which fiber goes on at each lock and wait.
@@ -89,7 +90,7 @@ static inline bool sphere_lock_try(int *lock)
 {
     int free = 0;
 
-    return __atomic_compare_exchange_n(lock, &free, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
+    return __atomic_compare_exchange_n(lock, &free, 1, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
 }
 
 static inline void sphere_lock(int *lock)
@@ -100,7 +101,7 @@ static inline void sphere_lock(int *lock)
         }
         sphere_relax();
     }
-    while (__atomic_exchange_n(lock, 2, __ATOMIC_ACQUIRE) != 0) {
+    while (__atomic_exchange_n(lock, 2, __ATOMIC_SEQ_CST) != 0) {
         sphere_sleep_while(lock, 2);
     }
 }

@@ -117,12 +117,11 @@ static void wake_dozing(Processor *p)
 
 /*
  * Take the lines of @p's request from @from, and order @p after @from.  Called with page->lock and
- * from->lock held.  @from is SAFE, serves this request, or is in user mode and cannot reach the
- * page (invariant 1).
+ * from->lock held.  @from is SAFE, serves this request, or was @out_of_reach when the caller looked
+ * under the lock: in user mode, where it cannot reach the page (invariant 1).
  */
-static void take(Processor *p, SpherePage *page, Processor *from)
+static void take(Processor *p, SpherePage *page, Processor *from, bool out_of_reach)
 {
-    bool out_of_reach = user_cannot_reach(from, page);
     Position position = out_of_reach ? from->left_kernel : from->published;
     bool lost = false;
     unsigned i;
@@ -299,13 +298,15 @@ static bool take_or_ask(Processor *p, SpherePage *page, const Processor *server,
 
     for (unsigned i = 0; i < p->sphere->n_processors; i++) {
         Processor *from = &p->sphere->processor[i];
+        bool out_of_reach;
 
         if (!(in_the_way & LINE_BIT(i))) {
             continue;
         }
         sphere_lock(&from->lock);
-        if ((!from->running || from == server || user_cannot_reach(from, page)) && !behind) {
-            take(p, page, from);
+        out_of_reach = user_cannot_reach(from, page);
+        if ((!from->running || from == server || out_of_reach) && !behind) {
+            take(p, page, from, out_of_reach);
             p->counts.taken++;
             p->counts.unasked += from->running && from != server;
         } else {

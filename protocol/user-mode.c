@@ -4,10 +4,10 @@
  *
  * A page is closed until a processor makes a translation of it that user mode can use, walks it, or
  * runs code from it; from then on it is open, for good.  A processor in user mode cannot access a
- * closed page before it enters the kernel, and before that it leaves user mode, under its lock.
- * So others may take its lines of closed pages at any time, as if it were SAFE: without waking it,
- * even if the host has preempted its thread.  The takers are ordered after the position at which
- * the holder entered user mode.
+ * closed page before it enters the kernel.  Before that it leaves user mode, and waits for the
+ * holder of its lock.  So others may take its lines of closed pages at any time, as if it were
+ * SAFE: without waking it, even if the host has preempted its thread.  The takers are ordered after
+ * the position at which the holder entered user mode.
  *
  * Invariant 2 holds: the processor's lock separates the taking from the holder's next access to the
  * page.  So does invariant 3, and arcs still follow the order in which lines pass: the source was
@@ -26,7 +26,10 @@
 
 bool user_cannot_reach(const Processor *from, const SpherePage *page)
 {
-    return from->in_user && (!page->open || !SPHERE_RULE(OPEN));
+    bool in_user = __atomic_load_n(&from->in_user, __ATOMIC_SEQ_CST);
+
+    sphere_seam();
+    return in_user && (!page->open || !SPHERE_RULE(OPEN));
 }
 
 /*
@@ -57,17 +60,24 @@ void sphere_open_page(Sphere *sphere, uint64_t offset)
 void sphere_enter_user(Processor *p, Position position)
 {
     g_assert(!p->told.sources && position >= p->ordered);
-    sphere_lock(&p->lock);
     copies_let_go(p);
     sphere_published(p);
-    p->in_user = true;
     p->left_kernel = position;
-    sphere_unlock(&p->lock);
+    /* With release: who finds @p in user mode finds left_kernel, and what @p has written. */
+    __atomic_store_n(&p->in_user, true, __ATOMIC_RELEASE);
 }
 
+/*
+ * Wait for a taker, of which there is rarely one.  A taker takes the lock, then looks whether @p is
+ * in user mode.  @p leaves user mode, then looks at the lock.  All of this is sequentially
+ * consistent, so one of them sees the other: the taker takes nothing, or @p waits until it has.
+ */
 void sphere_leave_user(Processor *p)
 {
-    sphere_lock(&p->lock);
-    p->in_user = false;
-    sphere_unlock(&p->lock);
+    __atomic_store_n(&p->in_user, false, __ATOMIC_SEQ_CST);
+    sphere_seam();
+    if (__atomic_load_n(&p->lock, __ATOMIC_SEQ_CST) && SPHERE_RULE(LEAVE_WAITS)) {
+        sphere_lock(&p->lock);
+        sphere_unlock(&p->lock);
+    }
 }
