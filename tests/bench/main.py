@@ -29,6 +29,7 @@ table says which bars hold), 1 something diverged, hung or failed.
 """
 
 import argparse
+import fcntl
 import hashlib
 import json
 import os
@@ -130,6 +131,17 @@ def check_crowded(parser, options):
         parser.error(f"--crowded: {refused}")
 
 
+def alone():
+    """A lock to be kept, or None: two benchmarks would slow each other, and share files."""
+    lock = open(os.path.join(BUILD, "bench.lock"), "w")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        lock.close()
+        return None
+    return lock
+
+
 def say_load():
     load = os.getloadavg()
     print(f"load average {load[0]:.1f} {load[1]:.1f} {load[2]:.1f}", flush=True)
@@ -168,6 +180,11 @@ def print_any(name, result):
 def main():
     options = parse_arguments()
     os.makedirs(PLACE, exist_ok=True)
+    only = alone()
+    if not only:
+        print("tests/bench/run: another benchmark measures in this build: wait for its end",
+              file=sys.stderr)
+        return 1
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     load = say_load()
     results = {}

@@ -8,6 +8,7 @@ import sys
 import time
 
 from tests.bench import host, servers
+from tests.bench.main import alone
 from tests.lib.checkout import TOP
 from tests.lib.tap import check, main, need_root, test, test_each
 
@@ -111,6 +112,16 @@ def a_load_of_real_time_is_one():
         check(os.sched_getscheduler(load) == os.SCHED_FIFO, "it has no real-time priority")
         check(len(os.sched_getaffinity(load)) == 1, "it is not on one core")
     check(not children(os.getpid()), "it is still there")
+
+
+@test
+def two_benchmarks_do_not_measure_at_once():
+    lock = alone()              # or another benchmark has it: that is as good
+    second = subprocess.run([os.path.join(TOP, "tests", "bench", "run"), "pause"],
+                            capture_output=True, text=True)
+    check(second.returncode == 1 and "another benchmark" in second.stderr, second)
+    if lock:
+        lock.close()
 
 
 main()
