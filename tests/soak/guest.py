@@ -34,10 +34,10 @@ class Failure(Exception):
     """What went wrong with a case, in words."""
 
 
-def guest_command(run, smp=1, image="stock", arguments=()):
+def guest_command(run, smp=1, image="stock", arguments=(), mem=MEMORY_MIB):
     """QEMU's command line; images/boot knows it."""
     done = subprocess.run([f"{TOP}/images/boot", "--print", "--arch", "aarch64", "--smp", str(smp),
-                           "--mem", str(MEMORY_MIB), "--image", image, "--run", run,
+                           "--mem", str(mem), "--image", image, "--run", run,
                            "--", *arguments],
                           stdout=subprocess.PIPE, encoding="utf-8", check=True)
     return shlex.split(done.stdout)
@@ -189,16 +189,18 @@ class Recording:
     def files(self):
         return [self.path(end) for end in ("console", "replayed", "log", "ram", "ram-replayed")]
 
-    def record(self, run, smp=1, image="stock", arguments=(), options=(), ram=False):
+    def record(self, run, smp=1, image="stock", arguments=(), options=(), ram=False,
+               mem=MEMORY_MIB):
         """The console's output, after a run that went well.
 
-        arguments are QEMU's, options the tool's; ram saves RAM, for replay() to compare.
+        arguments are QEMU's, options the tool's; ram saves RAM, for replay() to compare, of a
+        guest that has the usual mem (MiB).
         """
         console = self.path("console")
         # With --qmp the tool waits for somebody at the end.
         more = ["-no-shutdown"] if ram else ["-qmp", f"unix:{QMP},server=on,wait=off"]
         options = [*options, "--qmp", QMP] if ram else options
-        command = guest_command(run, smp, image, [*arguments, *more])
+        command = guest_command(run, smp, image, [*arguments, *more], mem)
         run_tool(["record", "-o", self.directory, *options, "--", *command], console,
                  self.path("log"), self.patience,
                  ram_of_recorder(self.path("ram")) if ram else None)

@@ -38,6 +38,7 @@ from tests.soak.fault_cases import fault_cases
 from tests.soak.fuzz_cases import fuzz_cases
 from tests.soak.guest import PLACE, QEMU, Failure, Recording
 from tests.soak.model_cases import model_cases
+from tests.soak.server_cases import server_cases
 from tests.soak.smp import smp_cases
 from tests.soak.travel_cases import SHARED as SHARED_TRAVEL, travel_cases
 
@@ -215,7 +216,7 @@ def is_meant(name, word):
 
 def all_cases():
     return (one_vcpu_cases() + smp_cases() + damage_cases() + fault_cases() + travel_cases() +
-            fuzz_cases() + model_cases() + chaos_cases())
+            fuzz_cases() + model_cases() + chaos_cases() + server_cases())
 
 
 def parse_arguments():
