@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Real servers (tests/bench/servers.py), as cases of the soak: do all recordings replay identically?
+"""Real servers (tests/bench/servers.py), as cases of the soak: each is recorded and replayed.
 
     servers-1-quiet-2-redis1 ...    round 1, on a host that does nothing else, 2 vCPUs
     servers-1-busy-2-redis1 ...     beside a busy loop on each core
