@@ -57,6 +57,7 @@ static void add_counts(RecorderCounterList ***tail, const SphereCounts *counts)
         { "offers taken back", &counts->in_vain },
         { "pages moved", &counts->pages_moved },
         { "migratory lines", &counts->migratory },
+        { "migratory lines not written", &counts->unwritten },
         { "host cores given away", &counts->gave_way },
         { "drops asked of others", &counts->drops },
         { "code pages written", &counts->code_left },

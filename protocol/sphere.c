@@ -131,8 +131,10 @@ static void take(Processor *p, SpherePage *page, Processor *from, bool out_of_re
         SphereAccess access = effective(p, page, line);
 
         if (line_blockers(line, p->index, access) & LINE_BIT(from->index)) {
-            uint8_t left = line_revoke(line, from->index, position, access);
+            uint8_t left;
 
+            p->counts.unwritten += line->unwritten;
+            left = line_revoke(line, from->index, position, access);
             sphere_set_l1(from, page, i, left);
             lost |= !left;
             if (from->l1 && can_be_offered(page)) {
@@ -176,6 +178,7 @@ static void take_offered(Processor *p, SpherePage *page)
             Position position;
 
             if (from->l1 && offers_take(from, page, i, access, &position)) {
+                p->counts.unwritten += line->unwritten;
                 line_revoke(line, from->index, position, access);
                 p->request.passed = true;
                 p->counts.offers_taken++;

@@ -114,6 +114,7 @@ typedef struct SphereCounts {
     uint64_t lingered;          /* of these: granted in mid-step */
     uint64_t pages_moved;       /* requests widened to a page, or to all that its holder has */
     uint64_t migratory;         /* reads that were granted ownership */
+    uint64_t unwritten;         /* lines taken from owners that had only read them */
     uint64_t leases;            /* requests that gave the holder a lease */
     uint64_t leases_ended;      /* as the holder: leases ended early, for want of stores */
     uint64_t offered;           /* lines offered, before any request for them */
