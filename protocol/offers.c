@@ -179,7 +179,8 @@ bool offers_any(Processor *p, SpherePage *page)
 
 /* --- the race ----------------------------------------------------------------------- */
 
-bool offers_take_back(Processor *p, uint64_t line, SphereAccess access)
+/* Take an offered line back, if @p still has it and may then have @access to it. */
+static bool take_back(Processor *p, uint64_t line, SphereAccess access)
 {
     uint8_t byte = load(&p->l1[line]);
     bool may_write = byte & L1_ASIDE || !SPHERE_RULE(OFFER_RETURNS);
@@ -196,6 +197,13 @@ bool offers_take_back(Processor *p, uint64_t line, SphereAccess access)
     p->counts.in_vain++;
     note(p, line, back);
     return true;
+}
+
+bool sphere_take_back(Processor *p, uint64_t offset, unsigned size, SphereAccess access)
+{
+    uint64_t line = offset >> SPHERE_LINE_SHIFT;
+
+    return (offset + size - 1) >> SPHERE_LINE_SHIFT == line && take_back(p, line, access);
 }
 
 /* With acquire: what @from had written and read before the offer comes before @from->offered. */

@@ -10,11 +10,6 @@
 /* --- the holder: its own thread, RUNNING, without locks ---------------------------- */
 
 /*
- * Take an offered line back, if @p still has it and may then have @access to it.  @line is its
- * number in memory.
- */
-bool offers_take_back(Processor *p, uint64_t line, SphereAccess access);
-/*
  * Offer all lines that others may want, because @p serves a request.  At a boundary; @position as
  * for sphere_serve().
  */

@@ -538,11 +538,9 @@ SphereAnswer sphere_acquire(Processor *p, uint64_t offset, unsigned size, Sphere
 {
     SpherePage *page = sphere_page_at(p->sphere, offset);
     unsigned in_page = offset & ((1u << SPHERE_PAGE_SHIFT) - 1);
-    uint64_t line = offset >> SPHERE_LINE_SHIFT;
 
     g_assert(size && in_page + size <= 1u << SPHERE_PAGE_SHIFT);
-    if (p->l1 && (offset + size - 1) >> SPHERE_LINE_SHIFT == line &&
-        offers_take_back(p, line, access)) {
+    if (p->l1 && sphere_take_back(p, offset, size, access)) {
         return SPHERE_GRANTED;
     }
     sphere_lock(&page->lock);

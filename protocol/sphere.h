@@ -269,6 +269,11 @@ bool sphere_is_exclusive(const Processor *processor);
 /* --- lines: the processor's own thread, running ------------------------------- */
 
 /*
+ * Take a line back that the processor has offered, if it still has it and may then have @access to
+ * it.  Then the access needs no request, and no arcs, as if the line had not been offered.
+ */
+bool sphere_take_back(Processor *processor, uint64_t offset, unsigned size, SphereAccess access);
+/*
  * Request @access to @size bytes at @offset, all in one page.  SPHERE_GRANTED: sphere_arcs() has
  * the arcs to log before the access.  SPHERE_ASKED: call sphere_linger(), or end the step
  * without any further access and call sphere_await() at the boundary.

@@ -513,6 +513,7 @@ void recorder_access_slow(CPUState *cpu, const void *host, unsigned size, bool w
                           uintptr_t retaddr)
 {
     RecorderVcpu *v = cpu->recorder;
+    SphereAccess access = write ? SPHERE_WRITE : SPHERE_READ;
     uint64_t offset;
 
     if (!needs_lines(v)) {
@@ -524,21 +525,21 @@ void recorder_access_slow(CPUState *cpu, const void *host, unsigned size, bool w
             recorder_fail("the guest wrote to memory that is not its main memory");
         }
     } else if (!in_l1(v, offset, size, write ? L1_WRITE : L1_READ) &&
-               !was_with_device(cpu, retaddr)) {
+               !was_with_device(cpu, retaddr) &&
+               !sphere_take_back(v->record.processor, offset, size, access)) {
         if (write) {
             recorder_widen_store(cpu, &offset, &size);
         }
-        answer(cpu, sphere_acquire(v->record.processor, offset, size,
-                                   write ? SPHERE_WRITE : SPHERE_READ), retaddr);
+        answer(cpu, sphere_acquire(v->record.processor, offset, size, access), retaddr);
         v->record.acquired = true;
     }
 }
 
 /*
- * Trust the TLB entry if the write bit was in the L1.  A vCPU that generates code from the line
- * reads the line, which takes the write bit away first.  A vCPU that makes translations from the
- * page gives up its own write bits.  Without lines (one vCPU, or replaying) the vCPU does not wait
- * in recorder_access(), and never acquires any.
+ * Trust the TLB entry if the write bit was in the L1, or put aside.  A vCPU that generates code
+ * from the line reads the line, which takes the write bit away first.  A vCPU that makes
+ * translations from the page gives up its own write bits.  Without lines (one vCPU, or replaying)
+ * the vCPU does not wait in recorder_access(), and never acquires any.
  */
 bool recorder_sees_store_slow(CPUState *cpu, const void *host)
 {

@@ -411,7 +411,7 @@ inline acquire(p, line, write) {
     :: (holders[line] & BIT(p)) && !OFFERED(p, line) && (!(write) || owned[line]) &&
        MAY(p, line, write)
 #ifdef OFFERS
-    /* offers_take_back() */
+    /* sphere_take_back() */
     :: OFFERED(p, line) && (MAY_TAKE_BACK(p, line, write) || BROKEN(OFFER_RETURNS)) ->
         offered[line] = offered[line] & ~BIT(p);
 #ifdef COPIES
