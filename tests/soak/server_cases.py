@@ -8,6 +8,8 @@
 Each round has every workload once for each load and 2 and 4 vCPUs.
 """
 
+import functools
+
 from tests.bench import host, servers
 from tests.bench.measure import Failure as NoImage
 from tests.soak.cases import Case
@@ -18,13 +20,18 @@ SHARE = 0.08                    # of the work in the benchmark
 PATIENCE_S = 600                # for a recording, and for a replay
 
 
+@functools.cache
+def have_image():
+    servers.build_image()
+
+
 def serve(workload, vcpus, load):
     size = max(8, round(servers.WORKLOADS[workload].size * SHARE))
 
     def function(recording):
         recording.patience = PATIENCE_S
         try:
-            servers.build_image()
+            have_image()
             with host.crowded(load):
                 output = recording.record(f"server-load {workload} {size}", vcpus, servers.IMAGE,
                                           mem=servers.MEM_MIB)
