@@ -28,6 +28,8 @@
 #define WANTED_TAKEN 2
 #define WANTED_IN_VAIN 4
 #define WANTED_ASKED 2
+/* After so many spins in vain, but two less for each that was not, one in so many is tried. */
+#define SPINS_IN_VAIN 16
 /* A request for more lines, as of a page that moves, says little about each of them. */
 #define FEW_LINES 8
 
@@ -129,6 +131,27 @@ int64_t policy_lease_us(const Processor *p, SpherePage *page, int64_t now)
         }
     }
     return us;
+}
+
+/* --- waits ------------------------------------------------------------------------------ */
+
+/*
+ * A grant that comes while the requester spins saves it about twice as much time as a spin in vain
+ * costs.  With more vCPUs than host cores most holders are not on a core, and nearly all spins are
+ * in vain.
+ */
+bool policy_spins(Processor *p)
+{
+    return p->vain_spins < SPINS_IN_VAIN || chaos_one_in(&p->random, SPINS_IN_VAIN);
+}
+
+void policy_spun(Processor *p, bool granted)
+{
+    if (granted) {
+        p->vain_spins -= MIN(p->vain_spins, 2);
+    } else {
+        p->vain_spins = MIN(p->vain_spins + 1, SPINS_IN_VAIN);
+    }
 }
 
 /* --- lines that are offered ------------------------------------------------------------- */

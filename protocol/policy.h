@@ -32,6 +32,10 @@ bool policy_is_hot(const SpherePage *page);
 /* Return for how many us a dirty owner may keep what @processor requests; 0: no lease. */
 int64_t policy_lease_us(const Processor *processor, SpherePage *page, int64_t now);
 
+/* Return true if @processor should spin for its grant: its spins mostly ended with one. */
+bool policy_spins(Processor *processor);
+void policy_spun(Processor *processor, bool granted);
+
 /* Return true if @processor's request is for few lines, so that it tells something of each. */
 bool policy_few_lines(const Processor *processor);
 /* Return true if a line with this L1 byte should be offered at the next boundary. */

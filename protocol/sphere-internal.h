@@ -31,6 +31,7 @@ struct Processor {
     } look;
     bool in_user;               /* it reaches open pages only; atomic, see user-mode.c */
     Position left_kernel;       /* where it entered user mode; others read it in user mode only */
+    unsigned vain_spins;        /* for grants, less those that were not in vain: policy.c */
     bool exclusive;             /* no other vCPU runs, and it cannot wait */
     struct {
         Position looked;        /* where it last considered yielding its host core: core-yield.c */

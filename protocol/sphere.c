@@ -718,11 +718,12 @@ static void wait_for_grant(Processor *p)
 {
     int64_t began = sphere_now_us();
     int64_t since = began, waited;
+    bool spins = policy_spins(p);
     unsigned log2;
 
     while (!sphere_is_granted(p)) {
         waited = sphere_now_us() - since;
-        if (waited <= SPIN_US) {
+        if (spins && waited <= SPIN_US) {
             sphere_relax();
         } else if (!lease_lasts(p)) {
             __atomic_fetch_add(&p->sphere->n_asleep, 1, __ATOMIC_RELAXED);
@@ -744,15 +745,18 @@ static void wait_for_grant(Processor *p)
 bool sphere_linger(Processor *p)
 {
     int64_t end = sphere_now_us() + chaos.linger_us;
+    bool granted = sphere_is_granted(p);
 
-    while (!sphere_is_granted(p)) {
-        if (lease_lasts(p) || sphere_is_pressed(p) || sphere_now_us() > end) {
-            return false;
-        }
-        sphere_relax();
+    if (!granted && !policy_spins(p)) {
+        return false;
     }
-    p->counts.lingered++;
-    return true;
+    while (!granted && !lease_lasts(p) && !sphere_is_pressed(p) && sphere_now_us() <= end) {
+        sphere_relax();
+        granted = sphere_is_granted(p);
+    }
+    policy_spun(p, granted);
+    p->counts.lingered += granted;
+    return granted;
 }
 
 void sphere_await(Processor *p, Position position)
