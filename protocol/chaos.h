@@ -67,7 +67,7 @@
      */ \
     X(lease_moves, LEASE_MOVES, 0, 60) \
     X(lease_us, LEASE_US, 1, 4000) \
-    /* Steps after which a holder looks again whether it still writes leased lines (lease.c). */ \
+    /* Twice as many steps later a holder looks whether it still writes leased lines (lease.c). */ \
     X(look_again, SPHERE_LOOK_AGAIN, 1, 200) \
     /* How long a requester lingers in mid-step while no processor waits for it (sphere.c). */ \
     X(linger_us, 4, 0, 100) \

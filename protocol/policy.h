@@ -3,7 +3,7 @@
  * Policies that make lines pass less often, or sooner.  They change speed, never correctness:
  * whatever they return, the sphere keeps its invariants.
  *
- * Called with the page's lock held.  @now is in microseconds.
+ * Called with the page's lock held, unless stated otherwise.  @now is in microseconds.
  */
 #ifndef PROTOCOL_POLICY_H
 #define PROTOCOL_POLICY_H
@@ -32,7 +32,10 @@ bool policy_is_hot(const SpherePage *page);
 /* Return for how many us a dirty owner may keep what @processor requests; 0: no lease. */
 int64_t policy_lease_us(const Processor *processor, SpherePage *page, int64_t now);
 
-/* Return true if @processor should spin for its grant: its spins mostly ended with one. */
+/*
+ * Return true if @processor should spin for its grant: its spins mostly ended with one.  And note
+ * how a spin has ended.  Without a lock, @processor's own thread.
+ */
 bool policy_spins(Processor *processor);
 void policy_spun(Processor *processor, bool granted);
 

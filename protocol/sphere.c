@@ -754,7 +754,9 @@ bool sphere_linger(Processor *p)
         sphere_relax();
         granted = sphere_is_granted(p);
     }
-    policy_spun(p, granted);
+    if (granted || sphere_now_us() > end) {     /* else a lease or another processor ended it */
+        policy_spun(p, granted);
+    }
     p->counts.lingered += granted;
     return granted;
 }

@@ -40,7 +40,6 @@ typedef enum RecorderWait {
     RECORDER_WAITS_FOR_WAKE_UP,     /* replaying: until a stream has ended an episode */
 } RecorderWait;
 
-/* State of a vCPU while it is recorded. */
 /* How many instructions of a TB are left behind the one with this return address. */
 typedef struct InsnsLeft {
     uintptr_t retaddr;
@@ -49,6 +48,7 @@ typedef struct InsnsLeft {
 } InsnsLeft;
 #define RECORDER_INSNS_LEFT 256
 
+/* State of a vCPU while it is recorded. */
 typedef struct RecordingVcpu {
     Processor *processor;       /* the vCPU in the sphere; NULL: not recorded */
     const uint8_t *l1;          /* permission bytes of @processor */

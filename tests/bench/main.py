@@ -29,7 +29,6 @@ table says which bars hold), 1 something diverged, hung or failed.
 """
 
 import argparse
-import fcntl
 import hashlib
 import json
 import os
@@ -42,6 +41,7 @@ from tests.bench.compare import measure_part
 from tests.bench.measure import PATIENCE_S, PLACE
 from tests.bench.pause import PAUSE, measure_pause_part, print_pauses
 from tests.bench.report import print_part, result_of
+from tests.lib import lock
 from tests.lib.checkout import BUILD, TOP
 from tests.lib.tool import BIN
 
@@ -132,14 +132,8 @@ def check_crowded(parser, options):
 
 
 def alone():
-    """A lock to be kept, or None: two benchmarks would slow each other, and share files."""
-    lock = open(os.path.join(BUILD, "bench.lock"), "w")
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        lock.close()
-        return None
-    return lock
+    """A lock, or None: two benchmarks would slow each other, and share files."""
+    return lock.take(os.path.join(BUILD, "bench.lock"))
 
 
 def say_load():

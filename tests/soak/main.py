@@ -18,7 +18,6 @@ A failure keeps its recording in build/soak/failed-NAME, with .log, .console,
 
 import argparse
 import concurrent.futures
-import fcntl
 import fnmatch
 import hashlib
 import json
@@ -29,6 +28,8 @@ import subprocess
 import sys
 import time
 
+from tests.bench import host
+from tests.lib import lock
 from tests.lib.checkout import TOP
 from tests.lib.tool import REPRISE
 from tests.soak.cases import one_vcpu_cases
@@ -43,8 +44,6 @@ from tests.soak.smp import smp_cases
 from tests.soak.travel_cases import SHARED as SHARED_TRAVEL, travel_cases
 
 STATE = os.path.join(PLACE, "state.json")
-BUSY_LOOP = ("import os\nparent = os.getppid()\n"
-             "while os.getppid() == parent:\n  for _ in range(10**6): pass")
 
 
 class Stop(Exception):
@@ -101,24 +100,6 @@ class State:
 
 
 # --- running ----------------------------------------------------------------------------
-
-class BusyHost:
-    """A busy loop on each core while a case wants it; they end with us, whatever ends us."""
-
-    def __init__(self):
-        self.loops = []
-
-    def be(self, busy):
-        if busy and not self.loops:
-            self.loops = [subprocess.Popen([sys.executable, "-c", BUSY_LOOP],
-                                           start_new_session=True)
-                          for _ in range(os.cpu_count())]
-        elif not busy:
-            for loop in self.loops:
-                loop.kill()
-                loop.wait()
-            self.loops = []
-
 
 def remove(name):
     """A recording and the files beside it."""
@@ -192,18 +173,15 @@ def run_together(cases, state, jobs):
 
 
 def run_cases(cases, state, jobs):
-    host = BusyHost()
     left = [case for case in cases if case.name not in state.results]
     try:
         for case in left:
             if jobs == 1 or not case.together:
                 check_build(state)
-                host.be(case.busy)
-                state.add(case.name, *run_case(case, state.notes()))
-        host.be(False)
+                with host.crowded("busy" if case.busy else None):
+                    state.add(case.name, *run_case(case, state.notes()))
         run_together([case for case in left if case.name not in state.results], state, jobs)
     finally:
-        host.be(False)
         for name in ("variants", *SHARED_TRAVEL.values()):
             remove(name)
 
@@ -254,15 +232,13 @@ def count(cases, state):
 
 
 def soak(options):
-    lock = open(os.path.join(PLACE, "lock"), "w")
     state = State()
     if options.list:
         show(options.cases, state)
         return 0
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise Stop("another soak is running here") from None
+    only = lock.take(os.path.join(PLACE, "lock"))
+    if not only:
+        raise Stop("another soak is running here")
     build = build_id()
     if options.again or state.build is None:
         state.forget([case.name for case in options.cases], build)
