@@ -10,6 +10,7 @@
 #include "system/runstate.h"
 
 #include "hw/recorder/machine-state.h"
+#include "hw/recorder/memory-map.h"
 #include "hw/recorder/target.h"
 #include "hw/recorder/vcpu.h"
 #include "protocol/sphere.h"
@@ -106,11 +107,13 @@ static RecorderAccess *access_new(const SeenAccess *seen)
     const Access *access = &seen->access;
     RecorderAccess *new = g_new0(RecorderAccess, 1);
     bool is_dma = access->stream == n_vcpus();
+    uint64_t address = 0;
 
+    memory_map_address(access->offset, &address);
     *new = (RecorderAccess) {
         .moment = seen->moment, .has_vcpu = !is_dma, .vcpu = access->stream,
         .position = access->position, .how = g_strdup(access_name(access)),
-        .address = machine_state_ram_address() + access->offset, .size = access->size,
+        .address = address, .size = access->size,
         .has_pc = !is_dma, .pc = access->pc, .before = access->before,
         .has_after = access->is_write, .after = access->after,
         .has_from = seen->from >= 0, .from = seen->from,

@@ -61,6 +61,17 @@ static void put_log(GString *text, const CheckpointPosition *place, unsigned str
     }
 }
 
+/* Return the number of registers up to the last that is not zero. */
+static unsigned n_used(const Registers *registers)
+{
+    unsigned n = REGISTERS_MOST;
+
+    while (n > 0 && registers->value[n - 1] == 0) {
+        n--;
+    }
+    return n;
+}
+
 static GString *format(const CheckpointPosition *place)
 {
     GString *text = g_string_new(TITLE "\n");
@@ -74,7 +85,7 @@ static GString *format(const CheckpointPosition *place)
     }
     for (unsigned i = 0; i < place->n_vcpus; i++) {
         g_string_append_printf(text, "stores %016" PRIx64 "\nregisters", place->stores[i]);
-        for (unsigned j = 0; j < REGISTERS_COUNT; j++) {
+        for (unsigned j = 0; j < n_used(&place->logged[i]); j++) {
             g_string_append_printf(text, " %" PRIx64, place->logged[i].value[j]);
         }
         g_string_append_c(text, '\n');
@@ -168,7 +179,7 @@ static bool take_vcpu(char **rest, CheckpointPosition *place, unsigned vcpu)
         !take_word(&registers, "registers")) {
         return false;
     }
-    for (unsigned i = 0; i < REGISTERS_COUNT; i++) {
+    for (unsigned i = 0; i < REGISTERS_MOST && *registers; i++) {
         if (!take_word(&registers, " ") ||
             !take_number(&registers, 16, &place->logged[vcpu].value[i])) {
             return false;

@@ -147,14 +147,16 @@ bool checkpoint_sums_check(const char *directory, GError **error)
 
 bool checkpoint_sync(const char *directory, GError **error)
 {
-    static const char *const files[] = { CHECKPOINT_CPUS, CHECKPOINT_DEVICES, CHECKPOINT_SUMS, "" };
+    static const struct { const char *name; bool may_lack; } files[] = {
+        { CHECKPOINT_CPUS, false }, { CHECKPOINT_SUMS, false }, { "", false },
+        /* Checkpoints that are made while recording have no devices. */
+        { CHECKPOINT_DEVICES, true }, { CHECKPOINT_MAP, true }, { CHECKPOINT_ROMS, true },
+    };
 
     for (size_t i = 0; i < G_N_ELEMENTS(files); i++) {
-        g_autofree char *path = g_build_filename(directory, files[i], NULL);
+        g_autofree char *path = g_build_filename(directory, files[i].name, NULL);
 
-        /* Checkpoints that are made while recording have no devices. */
-        if (!sync_path(path) &&
-            (errno != ENOENT || !g_str_equal(files[i], CHECKPOINT_DEVICES))) {
+        if (!sync_path(path) && (errno != ENOENT || !files[i].may_lack)) {
             return summed_text_fail(error, "write", path);
         }
     }
@@ -164,8 +166,8 @@ bool checkpoint_sync(const char *directory, GError **error)
 void checkpoint_remove(const char *directory)
 {
     static const char *const files[] = {
-        RAM_IMAGE_FILE, CHECKPOINT_CPUS, CHECKPOINT_DEVICES, CHECKPOINT_SUMS,
-        CHECKPOINT_POSITION_FILE, "",
+        RAM_IMAGE_FILE, CHECKPOINT_CPUS, CHECKPOINT_DEVICES, CHECKPOINT_MAP, CHECKPOINT_ROMS,
+        CHECKPOINT_SUMS, CHECKPOINT_POSITION_FILE, "",
     };
 
     for (size_t i = 0; i < G_N_ELEMENTS(files); i++) {

@@ -13,6 +13,9 @@
 
 #define CHECKPOINT_CPUS     "cpus"
 #define CHECKPOINT_DEVICES  "devices"
+/* Of machines whose memory map changes: the map, and all ROMs in it. */
+#define CHECKPOINT_MAP      "map"
+#define CHECKPOINT_ROMS     "roms"
 #define CHECKPOINT_SUMS     "sums"
 
 /* Remove a checkpoint with all its files, as far as they exist. */

@@ -32,7 +32,7 @@
     /* this stream may not go on before the other one has ended that many steps */ \
     X(WAIT,      "wait",      ORDER, RACE,  false, "stream steps") \
     /* an interrupt was taken; the delivery is a step */ \
-    X(INTERRUPT, "interrupt", ORDER, INPUT, true,  "exception level") \
+    X(INTERRUPT, "interrupt", ORDER, INPUT, true,  "number kind") \
     /* a halted vCPU went on */ \
     X(WAKE,      "wake",      ORDER, INPUT, true,  "") \
     /* a step without effect: an instruction was begun, and abandoned to wait */ \
@@ -70,7 +70,9 @@
     /* Rerun: an episode ended, and its time */ \
     X(STAMPED,   "stamped",   RERUN, RERUN, false, "time") \
     /* Rerun: a barrier, as CUT */ \
-    X(STAMPED_CUT, "stamped-cut", RERUN, RERUN, false, "")
+    X(STAMPED_CUT, "stamped-cut", RERUN, RERUN, false, "") \
+    /* a step: the guest finds memory elsewhere; the new map, as text with that many ranges */ \
+    X(MAP,       "map",       ORDER, INPUT, true,  "ranges bytes")
 
 typedef enum LogEventKind {
 #define X(kind, name, log, account, step, fields) LOG_EVENT_##kind,

@@ -11,6 +11,7 @@
 #include "base/version.h"
 #include "recording/log-format.h"
 #include "recording/ram-digest.h"
+#include "recording/registers.h"
 
 #define NAME_MAX_BYTES 255
 
@@ -144,6 +145,10 @@ bool manifest_valid(const Manifest *manifest, GError **error)
     }
     if (!valid_texts(manifest, error)) {
         return false;
+    }
+    if (!register_set(manifest->arch)) {
+        g_autofree char *value = manifest_quote(manifest->arch);
+        return manifest_invalid(error, "[machine] arch is %s, which reprise does not know", value);
     }
     if (!*text_or_empty(manifest->console) != !manifest->console_address) {
         return manifest_invalid(error, "a console needs a kind and an address, or neither");

@@ -12,6 +12,7 @@
 
 typedef struct Check {
     const Manifest *manifest;
+    const RegisterSet *set;
     OrderSet orders;            /* as the log's header has them */
     bool is_dma;
     Position reached;           /* steps that were made so far; of a log of episodes: their end */
@@ -52,7 +53,7 @@ static const char *check_digest(const Check *check, const LogEvent *event)
     if (!check->registers_are_new || check->registers_at != event->position) {
         return "a digest without its registers";
     }
-    return registers_digest(&check->registers) == event->value[0] ? NULL
+    return registers_digest(check->set, &check->registers) == event->value[0] ? NULL
            : "registers and their digest do not agree";
 }
 
@@ -81,7 +82,7 @@ static const char *check_vcpu_event(Check *check, const LogEvent *event)
         return in_ram(check, event->value[0], sizeof(uint64_t)) ? NULL
                : "a flag to where no memory is";
     case LOG_EVENT_REGISTERS:
-        wrong = registers_apply(&check->registers, event->bytes, event->n_bytes);
+        wrong = registers_apply(check->set, &check->registers, event->bytes, event->n_bytes);
         break;
     case LOG_EVENT_DIGEST:
     case LOG_EVENT_END:
@@ -190,7 +191,8 @@ bool verify_log(const char *directory, const Manifest *manifest, const Checkpoin
 {
     g_autoptr(LogReader) reader = open_log(directory, manifest->n_vcpus, first, stream, substream,
                                            error);
-    Check check = { .manifest = manifest, .is_dma = stream == manifest->n_vcpus, .log = log };
+    Check check = { .manifest = manifest, .set = register_set(manifest->arch),
+                    .is_dma = stream == manifest->n_vcpus, .log = log };
     LogReaderResult result = LOG_READER_BAD;
     LogEvent event;
 

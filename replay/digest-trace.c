@@ -7,6 +7,7 @@
 #include "qapi/error.h"
 
 #include "hw/recorder/session.h"
+#include "hw/recorder/target.h"
 #include "hw/recorder/vcpu.h"
 #include "replay/digest-trace.h"
 
@@ -38,7 +39,7 @@ bool digest_trace_start(const PlayerTrace *trace, RecorderVcpu *v[], unsigned n_
         return false;
     }
     trace_log = log_writer_new(trace->directory, n_vcpus, ORDER_SET_FDR, &error);
-    if (!trace_log) {
+    if (!trace_log || !register_set_save(recorder_register_set, trace->directory, &error)) {
         error_setg(errp, "%s", error->message);
         return false;
     }

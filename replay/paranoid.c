@@ -48,7 +48,7 @@
 #include "qemu/lockable.h"
 
 #include "hw/recorder/access.h"
-#include "hw/recorder/machine-state.h"
+#include "hw/recorder/memory-map.h"
 #include "hw/recorder/target.h"
 #include "hw/recorder/vcpu.h"
 #include "recording/position.h"
@@ -74,12 +74,19 @@ bool recorder_paranoid;
 
 static struct {
     uint64_t interval;
-    uint64_t ram_address;       /* of main memory, guest-physical */
     const char *fault;          /* the value of FAULT_VARIABLE, or NULL */
     QemuMutex lock;             /* of @copies */
     GHashTable *copies;         /* TranslationBlock -> CodeCopy */
     ParanoidCounts counts;      /* atomic */
 } paranoid;
+
+/* Return the guest-physical address of main memory's @offset, or all ones. */
+static uint64_t physical(uint64_t offset)
+{
+    uint64_t address;
+
+    return memory_map_address(offset, &address) ? address : UINT64_MAX;
+}
 
 /* --- translations -------------------------------------------------------------- */
 
@@ -130,9 +137,9 @@ static bool is_same(const CPUTLBEntryFull *seen, int prot, const CPUTLBEntryFull
 /* Return true if @entry's host address is that of the physical page, where that is main memory. */
 static bool leads_there(const CPUTLBEntry *entry, const CPUTLBEntryFull *full, vaddr page)
 {
-    uint64_t offset = PAGE_OF(full->phys_addr) - paranoid.ram_address;
+    uint64_t offset;
 
-    return offset >= recorder_ram.size ||
+    return !memory_map_offset(PAGE_OF(full->phys_addr), &offset) ||
            (uint8_t *)(entry->addend + page) == recorder_ram.host + offset;
 }
 
@@ -140,9 +147,10 @@ static bool leads_there(const CPUTLBEntry *entry, const CPUTLBEntryFull *full, v
 static bool shows_stores(CPUState *cpu, const CPUTLBEntry *entry, const CPUTLBEntryFull *full)
 {
     uintptr_t address = qatomic_read(&entry->addr_write);
-    uint64_t offset = PAGE_OF(full->phys_addr) - paranoid.ram_address;
+    uint64_t offset;
 
-    return address & (TLB_INVALID_MASK | TLB_NOTDIRTY) || offset >= recorder_ram.size ||
+    return address & (TLB_INVALID_MASK | TLB_NOTDIRTY) ||
+           !memory_map_offset(PAGE_OF(full->phys_addr), &offset) ||
            !recorder_is_table_slow(cpu, recorder_ram.start + offset);
 }
 
@@ -306,8 +314,8 @@ static void check_bytes(CPUState *cpu, vaddr pc, const TranslationBlock *tb, con
             if (!becomes_invalid(tb)) {
                 player_diverged(cpu, recorder_position(cpu), "the block of code at 0x%" VADDR_PRIx
                                 " is not coherent: its byte %u, at physical address 0x%" PRIx64
-                                ": expected 0x%02x, seen 0x%02x", pc, i, paranoid.ram_address +
-                                (byte - recorder_ram.host), now, copy->bytes[i]);
+                                ": expected 0x%02x, seen 0x%02x", pc, i,
+                                physical(byte - recorder_ram.host), now, copy->bytes[i]);
             }
             return;
         }
@@ -326,6 +334,7 @@ typedef struct WalkedPage {
 static void walk_code(CPUState *cpu, WalkedPage *walked, vaddr page, int mmu_idx)
 {
     CPUTLBEntryFull fresh;
+    uint64_t offset;
 
     if (walked->page == page && walked->mmu_idx == mmu_idx) {
         return;
@@ -333,8 +342,8 @@ static void walk_code(CPUState *cpu, WalkedPage *walked, vaddr page, int mmu_idx
     walked->page = page;
     walked->mmu_idx = mmu_idx;
     walked->fault = recorder_walk_untraced(cpu, page, mmu_idx, MMU_INST_FETCH, &fresh);
-    walked->address = walked->fault ? 0 : recorder_ram.start + PAGE_OF(fresh.phys_addr) -
-                                          paranoid.ram_address;
+    walked->address = !walked->fault && memory_map_offset(PAGE_OF(fresh.phys_addr), &offset) ?
+                      recorder_ram.start + offset : RAM_ADDR_INVALID;
 }
 
 /*
@@ -351,12 +360,12 @@ static void check_mapping(CPUState *cpu, WalkedPage *walked, vaddr page, ram_add
         return;
     }
     expected = walked->fault ? g_strdup(walked->fault)
-                             : g_strdup_printf("physical page 0x%" PRIx64, paranoid.ram_address +
-                                               (walked->address - recorder_ram.start));
+                             : g_strdup_printf("physical page 0x%" PRIx64,
+                                               physical(walked->address - recorder_ram.start));
     player_diverged(cpu, recorder_position(cpu), "the block of code at 0x%" VADDR_PRIx
                     " (mmu index %d) is not coherent: for 0x%" VADDR_PRIx
                     " expected %s, seen physical page 0x%" PRIx64, pc, mmu_idx, page, expected,
-                    paranoid.ram_address + (PAGE_OF(address) - recorder_ram.start));
+                    physical(PAGE_OF(address) - recorder_ram.start));
 }
 
 /* Compare @tb with memory, and report a divergence.  Return false if it cannot be compared. */
@@ -467,7 +476,6 @@ void paranoid_start(uint64_t interval)
         qemu_mutex_init(&paranoid.lock);
     }
     paranoid.interval = interval;
-    paranoid.ram_address = machine_state_ram_address();
     paranoid.fault = g_getenv(FAULT_VARIABLE);
     paranoid.copies = g_hash_table_new_full(NULL, NULL, NULL, g_free);
     paranoid.counts = (ParanoidCounts) { 0 };

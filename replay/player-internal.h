@@ -8,6 +8,7 @@
 #include "qemu/thread.h"
 #include "hw/core/cpu.h"
 
+#include "hw/recorder/console.h"
 #include "hw/recorder/replay-port.h"
 #include "hw/recorder/vcpu.h"
 #include "protocol/schedule.h"
@@ -37,6 +38,7 @@ typedef struct Player {
     bool cut_off;               /* a stream ends at a cut, not at the END of its log */
     bool stops_early;           /* replay ends at a moment that the user or a debugger chose */
     void (*arrived)(void);      /* PlayerOptions; NULL: stop the machine, which ends the replay */
+    Console console;            /* the guest's UART; changes with stores to it */
     /* Of each vCPU, the position up to which console output was shown; NULL: show all output. */
     Position *shown;
 

@@ -262,9 +262,9 @@ bool player_start(const char *directory, const PlayerOptions *options, Error **e
     forget_recording();
     if (!open_recording(directory, options, &from, v, errp) ||
         (trace && !digest_trace_start(trace, v, player.manifest->n_vcpus, errp)) ||
-        (options->watch && !watch_log_start(options->watch, errp)) ||
         !machine_state_load(directory, (char *const *)player.manifest->checkpoints->pdata, from,
-                            errp)) {
+                            errp) ||
+        (options->watch && !watch_log_start(options->watch, errp))) {
         for (unsigned i = 0; i < SPHERE_MAX_VCPUS; i++) {
             player_close_vcpu(v[i]);
         }
@@ -272,6 +272,8 @@ bool player_start(const char *directory, const PlayerOptions *options, Error **e
         recorder_unblock_others();
         return false;
     }
+    console_init(&player.console, player.manifest);
+    machine_state_prepare_writes();
     recorder_translations_start();
     if (options->paranoid) {
         paranoid_start(options->paranoid);

@@ -21,6 +21,7 @@
 #include "system/system.h"
 
 #include "hw/recorder/chaos-vcpu.h"
+#include "hw/recorder/memory-map.h"
 #include "hw/recorder/recorder.h"
 #include "hw/recorder/replay-port.h"
 #include "hw/recorder/target.h"
@@ -266,9 +267,10 @@ void player_check_digest(CPUState *cpu, const LogEvent *event)
     uint64_t digest;
 
     recorder_registers(cpu, &seen);
-    digest = registers_digest(&seen);
+    digest = registers_digest(recorder_register_set, &seen);
     if (digest != event->value[0]) {
-        g_autofree char *which = registers_difference(&v->replay->expected, &seen);
+        g_autofree char *which = registers_difference(recorder_register_set,
+                                                       &v->replay->expected, &seen);
 
         player_diverged(cpu, event->position, "expected register digest %016" PRIx64
                         ", seen %016" PRIx64 ", the same at position %" PRIu64 ": %s",
@@ -285,7 +287,8 @@ void player_check_digest(CPUState *cpu, const LogEvent *event)
 /* Apply a REGISTERS event: the recorded registers of the next digest. */
 static void expect_registers(CPUState *cpu, const LogEvent *event)
 {
-    const char *wrong = registers_apply(&cpu->recorder->replay->expected, event->bytes,
+    const char *wrong = registers_apply(recorder_register_set,
+                                        &cpu->recorder->replay->expected, event->bytes,
                                         event->n_bytes);
 
     if (wrong) {
@@ -398,6 +401,36 @@ static void end_episode(CPUState *cpu, const LogEvent *event)
     wake_ups_announce(player.wakes, cpu->cpu_index, event->position, event->value[1]);
 }
 
+/*
+ * Deliver an interrupt.  The delivery to an x86 vCPU touches memory, and belongs to its own step.
+ * It may raise an exception, and then does not return.
+ */
+static void deliver(CPUState *cpu, const LogEvent *event)
+{
+    if (recorder_delivers_unlocked()) {
+        cpu->recorder->delivers = true;
+        recorder_deliver(cpu, event->value[0], event->value[1]);
+        recorder_interrupt_ends_slow(cpu);
+    } else {
+        recorder_count(cpu->recorder, RECORDER_COUNT_INTERRUPTS);
+        recorder_step(cpu);
+        recorder_deliver(cpu, event->value[0], event->value[1]);
+    }
+}
+
+/* Make the map of a MAP event this machine's. */
+static void use_map(CPUState *cpu, const LogEvent *event, const char *map)
+{
+    bool good;
+
+    bql_lock();
+    good = memory_map_apply(map);
+    bql_unlock();
+    if (!good) {
+        player_diverged(cpu, event->position, "the log has no map of this machine's memory");
+    }
+}
+
 static void apply(CPUState *cpu, const LogEvent *event)
 {
     switch (event->kind) {
@@ -405,13 +438,12 @@ static void apply(CPUState *cpu, const LogEvent *event)
         recorder_count(cpu->recorder, RECORDER_COUNT_ARCS);     /* the wait is over */
         break;
     case LOG_EVENT_INTERRUPT:
-        recorder_count(cpu->recorder, RECORDER_COUNT_INTERRUPTS);
-        recorder_step(cpu);
-        recorder_deliver(cpu, event->value[0], event->value[1]);
+        deliver(cpu, event);
         break;
     case LOG_EVENT_WAKE:
         recorder_count(cpu->recorder, RECORDER_COUNT_WAKE_UPS);
         recorder_step(cpu);
+        recorder_woken(cpu);
         break;
     case LOG_EVENT_STEP:
         recorder_step(cpu);
@@ -426,6 +458,9 @@ static void apply(CPUState *cpu, const LogEvent *event)
         recorder_turn_on(cpu, event->value[0], event->value[1], event->value[2]);
         break;
     case LOG_EVENT_MARK:
+        break;
+    case LOG_EVENT_MAP:
+        recorder_step(cpu);     /* use_map() has used its bytes */
         break;
     case LOG_EVENT_EPISODE:
         break;          /* end_episode() has announced it */
@@ -516,6 +551,10 @@ bool recorder_replay_boundary(CPUState *cpu, bool *applied)
         }
         if (event.kind == LOG_EVENT_REGISTERS) {
             expect_registers(cpu, &event);      /* advance() invalidates its bytes */
+        } else if (event.kind == LOG_EVENT_MAP) {
+            g_autofree char *map = g_strndup((const char *)event.bytes, event.n_bytes);
+
+            use_map(cpu, &event, map);
         } else if (event.kind == LOG_EVENT_EPISODE) {
             end_episode(cpu, &event);           /* advance() announces those behind it */
         }
@@ -523,8 +562,9 @@ bool recorder_replay_boundary(CPUState *cpu, bool *applied)
         advance(cpu);
         apply(cpu, &event);
         *applied = true;
-        /* The vCPU is turned on by queued work, which runs outside of cpu_exec(). */
-        leave = event.kind == LOG_EVENT_START;
+        /* Queued work turns the vCPU on, or drops all translations, outside of cpu_exec(). */
+        leave = event.kind == LOG_EVENT_START || event.kind == LOG_EVENT_MAP ||
+                cpu->exception_index >= 0;
         if (!leave) {
             recorder_digest_if_due(cpu);
         }
@@ -582,8 +622,7 @@ static void show_store(CPUState *cpu, hwaddr address, uint64_t value)
     Chardev *console = serial_hd(0);
     uint8_t byte = value;
 
-    if (console && player.manifest->console_address &&
-        address == player.manifest->console_address && !is_shown(cpu)) {
+    if (console_shows(&player.console, address, value) && console && !is_shown(cpu)) {
         qemu_chr_write_all(console, &byte, 1);
     }
 }

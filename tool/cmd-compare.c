@@ -19,6 +19,7 @@
 /* The log of one vCPU of one run, read up to a digest. */
 typedef struct Side {
     const char *directory;
+    const RegisterSet *set;
     LogReader *reader;
     bool more;                  /* false: the log has ended */
     Position position;
@@ -48,7 +49,7 @@ static bool advance(Side *side, GError **error)
             return false;
         }
         if (event.kind == LOG_EVENT_REGISTERS) {
-            wrong = registers_apply(&side->registers, event.bytes, event.n_bytes);
+            wrong = registers_apply(side->set, &side->registers, event.bytes, event.n_bytes);
             if (wrong) {
                 g_set_error(error, LOG_READER_ERROR, LOG_READER_ERROR_DAMAGED,
                             "%s: registers at %" PRIu64 ": %s", log_reader_path(side->reader),
@@ -88,8 +89,8 @@ static void print_difference(unsigned vcpu, const Side *a, const Side *b, uint64
         printf(", the first that both have\n");
     }
     printf("  %-17s  %-16s  %s\n", "register", a->directory, b->directory);
-    for (unsigned i = 0; i < REGISTERS_COUNT; i++) {
-        g_autofree char *name = register_name(i);
+    for (unsigned i = 0; i < a->set->count; i++) {
+        g_autofree char *name = register_name(a->set, i);
 
         print_row(name, a->registers.value[i], b->registers.value[i]);
     }
@@ -148,6 +149,10 @@ static bool open_side(Side *side, const char *directory, unsigned n_vcpus, unsig
     Position reached;
 
     side->directory = directory;
+    side->set = register_set_load(directory, error);
+    if (!side->set) {
+        return false;
+    }
     side->reader = log_reader_open(directory, n_vcpus, vcpu, LOG_ORDER, error);
     if (!side->reader || !log_reader_dropped(side->reader, &reached)) {
         return side->reader;
@@ -178,6 +183,12 @@ static bool compare(char **directories, bool *differ, uint64_t *compared, GError
 
         for (int i = 0; i < 2 && ok; i++) {
             ok = open_side(&sides[i], directories[i], n_vcpus, vcpu, error);
+        }
+        if (ok && sides[0].set != sides[1].set) {
+            g_set_error(error, LOG_READER_ERROR, LOG_READER_ERROR_DAMAGED,
+                        "%s is of an %s guest, %s of an %s guest", directories[0],
+                        sides[0].set->arch, directories[1], sides[1].set->arch);
+            ok = false;
         }
         ok = ok && compare_vcpu(vcpu, &sides[0], &sides[1], &one_differs, &one_compared, error);
         log_reader_free(sides[0].reader);

@@ -324,6 +324,14 @@ void recorder_resumed_slow(CPUState *cpu)
     take_drops(cpu);
 }
 
+void recorder_resume_delivery(CPUState *cpu)
+{
+    if (cpu->recorder->alone) {
+        have_all_memory(cpu);
+    }
+    take_drops(cpu);
+}
+
 /* Have every line granted at once: no other vCPU runs. */
 void recorder_exclusive_begin_slow(CPUState *cpu)
 {

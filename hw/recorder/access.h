@@ -48,6 +48,12 @@ static inline bool recorder_has_lost(const RecorderVcpu *v)
  */
 void recorder_safepoint(CPUState *cpu);
 
+/*
+ * Prepare a vCPU for a delivery that touches memory: it may have been SAFE since its boundary,
+ * because it waited for the BQL.
+ */
+void recorder_resume_delivery(CPUState *cpu);
+
 /* Memory, within one page. */
 typedef struct RecorderRange {
     const void *host;

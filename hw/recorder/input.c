@@ -13,12 +13,14 @@
  * All functions run in the vCPU's thread.
  */
 #include "qemu/osdep.h"
+#include "exec/address-spaces.h"
 #include "exec/memory.h"
 #include "hw/core/cpu.h"
 
 #include "hw/recorder/recorder.h"
 #include "hw/recorder/replay-port.h"
 #include "hw/recorder/session.h"
+#include "hw/recorder/target.h"
 #include "hw/recorder/translations.h"
 #include "hw/recorder/trigger.h"
 #include "hw/recorder/vcpu.h"
@@ -109,6 +111,102 @@ MemTxResult recorder_device_store(CPUState *cpu, MemoryRegion *mr, hwaddr offset
     return result;
 }
 
+static uint32_t load_port(uint32_t port, unsigned size, MemTxAttrs attrs)
+{
+    switch (size) {
+    case 1:
+        return address_space_ldub(&address_space_io, port, attrs, NULL);
+    case 2:
+        return address_space_lduw_le(&address_space_io, port, attrs, NULL);
+    default:
+        return address_space_ldl_le(&address_space_io, port, attrs, NULL);
+    }
+}
+
+static void store_port(uint32_t port, uint32_t value, unsigned size, MemTxAttrs attrs)
+{
+    switch (size) {
+    case 1:
+        address_space_stb(&address_space_io, port, value, attrs, NULL);
+        break;
+    case 2:
+        address_space_stw_le(&address_space_io, port, value, attrs, NULL);
+        break;
+    default:
+        address_space_stl_le(&address_space_io, port, value, attrs, NULL);
+        break;
+    }
+}
+
+uint32_t recorder_port_load(CPUState *cpu, uint32_t port, unsigned size, MemTxAttrs attrs)
+{
+    uint64_t logged[2] = { 0 };
+    uint32_t value;
+
+    if (recorder_replaying()) {
+        take_input(cpu, LOG_EVENT_LOAD, logged);
+        return logged[0];
+    }
+    be_with_device(cpu);
+    value = load_port(port, size, attrs);
+    recorder_running(cpu);
+    if (recorder_recording()) {
+        log_input(cpu, LOG_EVENT_LOAD, value, MEMTX_OK);
+    }
+    return value;
+}
+
+/* Log a change of the A20 gate, which some ports control: it belongs to the first vCPU. */
+static void record_port_store(CPUState *cpu, uint32_t port, uint32_t value, unsigned size,
+                              MemTxAttrs attrs)
+{
+    unsigned a20 = recorder_a20(first_cpu);
+
+    recorder_trigger_console(recorder_port_address(port), value);
+    be_with_device(cpu);
+    store_port(port, value, size, attrs);
+    recorder_running(cpu);
+    if (recorder_a20(first_cpu) == a20) {
+        return;
+    }
+    if (cpu == first_cpu) {
+        log_input(cpu, LOG_EVENT_STORE_RESULT, !a20, 0);
+    } else {
+        recorder_fail("a vCPU switches the A20 gate of another vCPU");
+    }
+}
+
+void recorder_port_store(CPUState *cpu, uint32_t port, uint32_t value, unsigned size,
+                         MemTxAttrs attrs)
+{
+    RecorderVcpu *v = cpu->recorder;
+    uint64_t address = recorder_port_address(port), a20;
+
+    if (!recorder_active()) {
+        store_port(port, value, size, attrs);
+        return;
+    }
+    value &= MAKE_64BIT_MASK(0, 8 * size);
+    recorder_count(v, RECORDER_COUNT_DEVICE_STORES);
+    v->store_hash = recorder_mix(recorder_mix(v->store_hash, address), value);
+    if (recorder_recording()) {
+        record_port_store(cpu, port, value, size, attrs);
+        return;
+    }
+    replay_port->store(cpu, address, value);
+    if (replay_port->take_if_due(cpu, recorder_position_in_insn(cpu), LOG_EVENT_STORE_RESULT,
+                                 &a20)) {
+        recorder_set_a20(cpu, a20);
+    }
+}
+
+void recorder_cannot(const char *what)
+{
+    if (recorder_recording()) {
+        recorder_fail("%s", what);
+    }
+}
+
 /*
  * Read a descriptor outside of RAM, where a broken descriptor has led the page walk, for example.
  * The word is an input of the step that faults by it.  Nothing found this way may be cached, or the
@@ -179,6 +277,18 @@ bool recorder_sysreg_write(CPUState *cpu, uint64_t value)
         cpu->recorder->store_hash = recorder_mix(cpu->recorder->store_hash, value);
     }
     return recorder_replaying();
+}
+
+bool recorder_replay_msr(CPUState *cpu, uint64_t written, int *result)
+{
+    uint64_t failed;
+
+    recorder_sysreg_write(cpu, written);
+    if (!recorder_replay_sysreg(cpu, &failed)) {
+        return false;
+    }
+    *result = failed ? -1 : 0;
+    return true;
 }
 
 bool recorder_wfi_finds_work(CPUState *cpu, bool timed_out)

@@ -2,7 +2,8 @@
 /*
  * The state of a stopped machine in a directory of its own: `ram`, main memory; `cpus`, the
  * registers of each vCPU; `devices`, everything else that QEMU would migrate, for recordings that
- * may go live again one day; `sums`, checksums of `cpus` and `devices`.
+ * may go live again one day; `sums`, checksums of all but `ram`.  On machines whose memory map may
+ * change also `map`, where the guest finds memory, and `roms`, what is in its ROMs.
  *
  * Translations and code are not part of it: they are coherent copies, and replay makes them anew.
  *
@@ -27,12 +28,18 @@
 #include "migration/vmstate.h"
 #include "qapi/error.h"
 
+#include "base/summed-text.h"
+#include "hw/recorder/machine.h"
 #include "hw/recorder/machine-state.h"
+#include "hw/recorder/memory-map.h"
+#include "hw/recorder/target.h"
 #include "recording/checkpoint-sums.h"
 #include "recording/ram-digest.h"
 #include "recording/ram-image.h"
 
 typedef int StateFn(QEMUFile *file);
+
+#define MOST_MAP_BYTES (1 << 20)
 
 static MemoryRegion *main_ram(void)
 {
@@ -188,7 +195,10 @@ static int save_cpus(QEMUFile *file)
     CPUState *cpu;
 
     CPU_FOREACH(cpu) {
-        int failed = vmstate_save_state(file, &vmstate_cpu_common, cpu, NULL);
+        int failed;
+
+        recorder_before_save(cpu);
+        failed = vmstate_save_state(file, &vmstate_cpu_common, cpu, NULL);
 
         if (!failed) {
             failed = vmstate_save_state(file, cpu->cc->sysemu_ops->legacy_vmsd, cpu, NULL);
@@ -235,8 +245,10 @@ GByteArray *machine_state_save_registers(void)
     CPUState *cpu;
 
     CPU_FOREACH(cpu) {
-        int failed = vmstate_save_state(file, cpu->cc->sysemu_ops->legacy_vmsd, cpu, NULL);
+        int failed;
 
+        recorder_before_save(cpu);
+        failed = vmstate_save_state(file, cpu->cc->sysemu_ops->legacy_vmsd, cpu, NULL);
         assert(!failed);
     }
     qemu_put_byte(file, 0);     /* the loader looks one byte ahead */
@@ -269,10 +281,69 @@ void machine_state_load_registers(const GByteArray *bytes)
     object_unref(OBJECT(channel));
 }
 
-static bool save_sums(const char *directory, const char *const *names, Error **errp)
+/* Save where the guest finds memory, and its ROMs. */
+static bool save_map(const char *directory, Error **errp)
 {
+    g_autofree char *map_path = g_build_filename(directory, CHECKPOINT_MAP, NULL);
+    g_autofree char *roms_path = g_build_filename(directory, CHECKPOINT_ROMS, NULL);
+    g_autofree char *map = memory_map_describe();
+    g_autoptr(GString) text = g_string_new(map);
+    g_autoptr(GError) error = NULL;
+    g_autoptr(RamImageWriter) roms = ram_image_create(roms_path, &error);
+
+    if (!roms || !memory_map_save_roms(roms, &error) || !ram_image_close(roms, &error) ||
+        !summed_text_create(map_path, text, false, &error)) {
+        error_setg(errp, "%s", error->message);
+        return false;
+    }
+    return true;
+}
+
+static bool load_map(const char *directory, Error **errp)
+{
+    g_autofree char *map_path = g_build_filename(directory, CHECKPOINT_MAP, NULL);
+    g_autofree char *roms_path = g_build_filename(directory, CHECKPOINT_ROMS, NULL);
+    g_autoptr(GString) map = NULL;
     g_autoptr(GError) error = NULL;
 
+    if (!recorder_map_may_change()) {
+        return true;
+    }
+    map = summed_text_read(map_path, MOST_MAP_BYTES, &error);
+    if (!map || !ram_image_load(roms_path, memory_map_find_rom, NULL, &error)) {
+        error_setg(errp, "%s", error->message);
+        return false;
+    }
+    if (!memory_map_apply(map->str)) {
+        error_setg(errp, "%s: it is no map of this machine's memory", map_path);
+        return false;
+    }
+    return true;
+}
+
+/* Save all but memory, and @devices if wanted. */
+static bool save_state(const char *directory, bool devices, Error **errp)
+{
+    const char *names[] = { CHECKPOINT_CPUS, NULL, NULL, NULL, NULL };
+    unsigned n = 1;
+    g_autoptr(GError) error = NULL;
+
+    if (!with_file(directory, CHECKPOINT_CPUS, true, save_cpus, errp)) {
+        return false;
+    }
+    if (devices) {
+        names[n++] = CHECKPOINT_DEVICES;
+        if (!with_file(directory, CHECKPOINT_DEVICES, true, qemu_save_device_state, errp)) {
+            return false;
+        }
+    }
+    if (recorder_map_may_change()) {
+        names[n++] = CHECKPOINT_MAP;
+        names[n++] = CHECKPOINT_ROMS;
+        if (!save_map(directory, errp)) {
+            return false;
+        }
+    }
     if (!checkpoint_sums_save(directory, names, &error)) {
         error_setg(errp, "%s", error->message);
         return false;
@@ -305,12 +376,9 @@ static bool make_directory(const char *directory, Error **errp)
 
 static RamImageWriter *save_all(const char *directory, Error **errp)
 {
-    static const char *const names[] = { CHECKPOINT_CPUS, CHECKPOINT_DEVICES, NULL };
     uint64_t n_changed;
 
-    if (!with_file(directory, CHECKPOINT_CPUS, true, save_cpus, errp) ||
-        !with_file(directory, CHECKPOINT_DEVICES, true, qemu_save_device_state, errp) ||
-        !save_sums(directory, names, errp)) {
+    if (!save_state(directory, true, errp)) {
         return NULL;
     }
     g_free(take_changes(&n_changed));
@@ -319,12 +387,10 @@ static RamImageWriter *save_all(const char *directory, Error **errp)
 
 static RamImageWriter *save_changes(const char *directory, uint64_t *bytes, Error **errp)
 {
-    static const char *const names[] = { CHECKPOINT_CPUS, NULL };
     g_autofree uint64_t *changed = NULL;
     uint64_t n_changed;
 
-    if (!with_file(directory, CHECKPOINT_CPUS, true, save_cpus, errp) ||
-        !save_sums(directory, names, errp)) {
+    if (!save_state(directory, false, errp)) {
         return NULL;
     }
     changed = take_changes(&n_changed);
@@ -371,17 +437,36 @@ bool machine_state_load(const char *recording, char *const *names, unsigned numb
             return false;
         }
     }
-    return check_sums(last, errp) && with_file(last, CHECKPOINT_CPUS, false, load_cpus, errp);
+    return check_sums(last, errp) && load_map(last, errp) &&
+           with_file(last, CHECKPOINT_CPUS, false, load_cpus, errp);
 }
 
-uint64_t machine_state_ram_address(void)
-{
-    hwaddr address = 0;
+/*
+ * Return main memory alone, from MAIN_RAM_BASE on, wherever the guest finds it.  The base is not 0:
+ * QEMU looks through a container whose only region begins at 0, and finds memory at its usual
+ * address.
+ */
+#define MAIN_RAM_BASE 4096
 
-    for (MemoryRegion *mr = main_ram(); mr; mr = mr->container) {
-        address += mr->addr;
+static AddressSpace *main_ram_space(void)
+{
+    static AddressSpace *space;
+    static MemoryRegion root, alias;
+
+    if (!space) {
+        memory_region_init(&root, NULL, "reprise-ram-space", UINT64_MAX);
+        memory_region_init_alias(&alias, NULL, "reprise-ram", main_ram(), 0,
+                                 memory_region_size(main_ram()));
+        memory_region_add_subregion(&root, MAIN_RAM_BASE, &alias);
+        space = g_new0(AddressSpace, 1);
+        address_space_init(space, &root, "reprise-ram-space");
     }
-    return address;
+    return space;
+}
+
+void machine_state_prepare_writes(void)
+{
+    main_ram_space();
 }
 
 bool machine_state_write_ram(uint64_t offset, const void *bytes, size_t n)
@@ -391,8 +476,8 @@ bool machine_state_write_ram(uint64_t offset, const void *bytes, size_t n)
         return false;
     }
     machine_state_written(offset, n);
-    return address_space_write(&address_space_memory, machine_state_ram_address() + offset,
-                               MEMTXATTRS_UNSPECIFIED, bytes, n) == MEMTX_OK;
+    return address_space_write(main_ram_space(), MAIN_RAM_BASE + offset, MEMTXATTRS_UNSPECIFIED,
+                               bytes, n) == MEMTX_OK;
 }
 
 char *machine_state_ram_digest(void)

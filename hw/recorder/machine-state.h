@@ -22,9 +22,11 @@ RamImageWriter *machine_state_save_changes(const char *directory, uint64_t *byte
 void machine_state_written(uint64_t offset, uint64_t size);
 /* Load checkpoint @number of @names, which are directories in @recording. */
 bool machine_state_load(const char *recording, char *const *names, unsigned number, Error **errp);
-/* Return the guest-physical address of main memory. */
-uint64_t machine_state_ram_address(void);
-/* Write main memory as a device would.  Return false if it does not reach that far.  Any thread. */
+/*
+ * Write main memory as a device would.  Return false if it does not reach that far.  Any thread,
+ * once the main thread has called the first function.
+ */
+void machine_state_prepare_writes(void);
 bool machine_state_write_ram(uint64_t offset, const void *bytes, size_t n);
 /* Return the digest of all guest RAM.  The caller frees the text. */
 char *machine_state_ram_digest(void);

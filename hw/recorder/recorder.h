@@ -65,6 +65,16 @@ static inline bool recorder_replaying(void)
     return unlikely(recorder_mode == RECORDER_REPLAYING);
 }
 
+#include "hw/recorder/input.h"
+
+/* --- inputs, beyond input.h -------------------------------------------------- */
+
+/*
+ * Apply the side effects of reading the register @reginfo (ARMCPRegInfo), whose @value came from
+ * the log.  Replaying only.
+ */
+void recorder_replayed_sysreg(CPUArchState *env, const void *reginfo, uint64_t value);
+
 /* --- steps (vcpu.c) --------------------------------------------------------- */
 
 /*
@@ -77,8 +87,9 @@ bool recorder_refill(CPUState *cpu, TranslationBlock *tb);
 /*
  * Do what is due at a boundary: answer requests for lines, drop translations, log a digest.
  * Recording only.  Called without the BQL, after icount_decr.u16.high is cleared.  May block.
+ * Return true if the vCPU must leave cpu_exec() before its next step.
  */
-void recorder_boundary_slow(CPUState *cpu);
+bool recorder_boundary_slow(CPUState *cpu);
 /*
  * Apply the events of the log at this position.  Replaying only.  Called like recorder_boundary().
  * Return true if the vCPU must leave cpu_exec().  Set *@applied if an event was applied: the
@@ -86,11 +97,9 @@ void recorder_boundary_slow(CPUState *cpu);
  */
 bool recorder_replay_boundary(CPUState *cpu, bool *applied);
 
-static inline void recorder_boundary(CPUState *cpu)
+static inline bool recorder_boundary(CPUState *cpu)
 {
-    if (recorder_recording()) {
-        recorder_boundary_slow(cpu);
-    }
+    return recorder_recording() && recorder_boundary_slow(cpu);
 }
 
 /*
@@ -145,6 +154,42 @@ static inline void recorder_interrupt(CPUState *cpu, int exception, int level)
 }
 
 /*
+ * Bracket the delivery of interrupt @vector to an x86 vCPU, which touches memory.  The delivery is
+ * a step.  If it raises an exception, recorder_fault() ends it.  Called with the BQL held.
+ */
+typedef enum RecorderX86Interrupt {
+    RECORDER_X86_HARD,          /* from a PIC or an APIC */
+    RECORDER_X86_NMI,
+    RECORDER_X86_MCE,
+} RecorderX86Interrupt;
+
+void recorder_interrupt_begins_slow(CPUState *cpu, int vector, RecorderX86Interrupt kind);
+void recorder_interrupt_ends_slow(CPUState *cpu);
+
+static inline void recorder_interrupt_begins(CPUState *cpu, int vector, RecorderX86Interrupt kind)
+{
+    if (recorder_recording()) {
+        recorder_interrupt_begins_slow(cpu, vector, kind);
+    }
+}
+
+static inline void recorder_interrupt_ends(CPUState *cpu)
+{
+    if (recorder_recording()) {
+        recorder_interrupt_ends_slow(cpu);
+    }
+}
+
+/* Return true if the deliveries of this architecture need no BQL (target-*.c). */
+bool recorder_delivers_unlocked(void);
+
+/* Return true if the BQL must be held while an exception is delivered. */
+static inline bool recorder_delivery_needs_lock(void)
+{
+    return !recorder_active() || !recorder_delivers_unlocked();
+}
+
+/*
  * Account for firmware that is about to turn the vCPU on: to reset it and start it at @entry, in
  * exception level @level, with the argument @context.  Called outside of cpu_exec(), before the
  * reset.
@@ -184,66 +229,6 @@ void recorder_pass_watchpoint(CPUState *cpu, vaddr address, uintptr_t retaddr);
  * the hit, and may not return.
  */
 bool recorder_watchpoint_stops(CPUState *cpu, vaddr address, vaddr size, uintptr_t retaddr);
-
-/* --- inputs (input.c) ------------------------------------------------------- */
-
-/*
- * Dispatch a vCPU's access to a device: @offset in @mr, guest-physical @address.  Return the result
- * of the bus.  The vCPU is SAFE meanwhile, so the device may use DMA.  While replaying no device is
- * accessed: value and result come from the log.  Called with the BQL held, by the last instruction
- * of a TB.
- */
-MemTxResult recorder_device_load(CPUState *cpu, MemoryRegion *mr, hwaddr offset,
-                                 uint64_t *value, MemOp op, MemTxAttrs attrs,
-                                 hwaddr address);
-MemTxResult recorder_device_store(CPUState *cpu, MemoryRegion *mr, hwaddr offset,
-                                  uint64_t value, MemOp op, MemTxAttrs attrs,
-                                  hwaddr address);
-
-/*
- * Replaying: set *@value to the recorded value of an ARM_CP_IO register and return true.  Otherwise
- * return false: the caller reads the register, and calls recorder_record_sysreg() with the value.
- */
-bool recorder_replay_sysreg(CPUState *cpu, uint64_t *value);
-void recorder_record_sysreg(CPUState *cpu, uint64_t value);
-/*
- * Note a write of @value to an ARM_CP_IO register.  Return true if the write must be skipped: while
- * replaying.  All reads of such registers come from the log, so their state is not used.
- */
-bool recorder_sysreg_write(CPUState *cpu, uint64_t value);
-
-/*
- * Apply the side effects of reading the register @reginfo (ARMCPRegInfo), whose @value came from
- * the log.  Replaying only.
- */
-void recorder_replayed_sysreg(CPUArchState *env, const void *reginfo, uint64_t value);
-
-/*
- * Return true if WFI finds work, so that the vCPU does not halt.  This is cpu_has_work() or
- * @timed_out (the deadline of WFIT has passed), or the recorded answer while replaying.
- */
-bool recorder_wfi_finds_work(CPUState *cpu, bool timed_out);
-
-/*
- * Count the delivery of a PSCI call as a step if the vCPU is about to halt inside the call: the
- * halt leaves the delivery by longjmp.  Recording only.
- */
-void recorder_suspends_slow(CPUState *cpu);
-
-static inline void recorder_suspends(CPUState *cpu)
-{
-    if (recorder_recording()) {
-        recorder_suspends_slow(cpu);
-    }
-}
-
-/*
- * Replaying: set *@returns and *@result to what a PSCI call did when it was recorded, and return
- * true; the caller must not execute the call.  Otherwise return false: the caller executes the
- * call, and calls recorder_record_psci() with its result before the call can longjmp.  BQL held.
- */
-bool recorder_replay_psci(CPUState *cpu, bool *returns, int32_t *result);
-void recorder_record_psci(CPUState *cpu, bool returns, int32_t result);
 
 /* --- accesses to guest RAM (access.c) ----------------------------------------- */
 

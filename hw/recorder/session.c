@@ -11,11 +11,8 @@
 #include "qemu/main-loop.h"
 #include "hw/boards.h"
 #include "hw/core/cpu.h"
-#include "hw/qdev-core.h"
-#include "hw/sysbus.h"
 #include "qapi/error.h"
 #include "qapi/qapi-events-recorder.h"
-#include "semihosting/semihost.h"
 #include "system/runstate.h"
 #include "system/tcg.h"
 #include "tcg/startup.h"
@@ -26,7 +23,9 @@
 #include "hw/recorder/dma.h"
 #include "hw/recorder/episodes.h"
 #include "hw/recorder/limits.h"
+#include "hw/recorder/machine.h"
 #include "hw/recorder/machine-state.h"
+#include "hw/recorder/memory-map.h"
 #include "hw/recorder/paused.h"
 #include "hw/recorder/recorder.h"
 #include "hw/recorder/session.h"
@@ -61,83 +60,15 @@ static struct {
 
 /* --- what cannot be recorded -------------------------------------------------- */
 
-/*
- * Types of devices that access guest memory.  Such a device is refused unless it is known to do so
- * through the address space alone.
- */
-static const char *const reaches_memory[] = {
-    "virtio-device", "pci-device", "arm-gicv3-its-common", "pc-dimm",
-};
-static const char *const known[] = {
-    "virtio-blk-device", "virtio-net-device", "virtio-rng-device", "virtio-serial-device",
-    "virtio-blk-pci", "virtio-net-pci", "virtio-rng-pci", "virtio-serial-pci",
-    "gpex-root", "pcie-root-port", "pvpanic-pci", "arm-gicv3-its",
-};
-
-static bool is_any(Object *object, const char *const *types, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        if (object_dynamic_cast(object, types[i])) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static int find_objection(Object *object, void *opaque)
-{
-    char **objection = opaque;
-    DeviceState *device;
-
-    if (!is_any(object, reaches_memory, ARRAY_SIZE(reaches_memory)) ||
-        is_any(object, known, ARRAY_SIZE(known))) {
-        return 0;
-    }
-    device = DEVICE(object);
-    *objection = g_strdup_printf("the device %s%s%s", object_get_typename(object),
-                                 device->id ? " with id " : "", device->id ?: "");
-    return 1;
-}
-
-static bool has_flash_drive(MachineState *machine)
-{
-    g_autofree char *code = object_property_get_str(OBJECT(machine), "pflash0", NULL);
-    g_autofree char *data = object_property_get_str(OBJECT(machine), "pflash1", NULL);
-
-    return (code && *code) || (data && *data);
-}
-
-/*
- * Return why the machine cannot be recorded, in words that follow "a guest with"; NULL if it can.
- */
-static char *machine_objection(MachineState *machine)
-{
-    char *objection = NULL;
-
-    if (machine->firmware || has_flash_drive(machine)) {
-        return g_strdup("firmware in flash (-bios, -drive if=pflash) so far: boot with -kernel");
-    }
-    if (semihosting_enabled(false)) {
-        return g_strdup("semihosting (leave -semihosting away)");
-    }
-    if (!memory_region_is_ram(machine->ram)) {
-        return g_strdup("memory in several parts (-numa)");
-    }
-    objection = recorder_cpu_objection(first_cpu);
-    if (!objection) {
-        object_child_foreach_recursive(object_get_root(), find_objection, &objection);
-    }
-    return objection;
-}
-
 static bool can_record(Error **errp)
 {
     MachineState *machine = MACHINE(qdev_get_machine());
+    const RecordedMachine *kind = recorder_machine_kind(machine);
     g_autofree char *objection = NULL;
 
-    if (!object_dynamic_cast(OBJECT(machine), "virt-machine")) {
-        error_setg(errp, "cannot record a %s machine: "
-                   "only aarch64 guests on 'virt' can be recorded so far",
+    if (!kind) {
+        error_setg(errp, "cannot record a %s machine: only 'virt' of aarch64, and 'q35' and 'pc' "
+                   "of x86_64 can be recorded so far",
                    MACHINE_GET_CLASS(machine)->name ?: "this");
         return false;
     }
@@ -156,7 +87,7 @@ static bool can_record(Error **errp)
                    "cannot record several vCPUs that share a thread (-accel tcg,thread=multi)");
         return false;
     }
-    objection = machine_objection(machine);
+    objection = recorder_machine_objection(machine, kind);
     if (objection) {
         error_setg(errp, "cannot record a guest with %s", objection);
         return false;
@@ -166,44 +97,22 @@ static bool can_record(Error **errp)
 
 /* --- start ------------------------------------------------------------------ */
 
-/* Describe the UART's data register, where the guest's console output goes. */
-static void describe_console(Manifest *manifest)
-{
-    Object *uart = object_resolve_path_type("", "pl011", NULL);
-
-    if (uart) {
-        manifest->console = g_strdup("pl011");
-        for (MemoryRegion *mr = sysbus_mmio_get_region(SYS_BUS_DEVICE(uart), 0); mr;
-             mr = mr->container) {
-            manifest->console_address += mr->addr;
-        }
-    }
-}
-
-static char *property(Object *object, const char *name)
-{
-    return object_property_get_str(object, name, &error_abort);
-}
-
 static Manifest *describe_machine(void)
 {
     MachineState *machine = MACHINE(qdev_get_machine());
+    const RecordedMachine *kind = recorder_machine_kind(machine);
     Manifest *manifest = manifest_new(machine->smp.cpus);
-    g_autofree char *gic = property(OBJECT(machine), "gic-version");
-    /* The machine's own property is on by default, even if its GIC has no ITS. */
-    bool has_its = object_resolve_path_type("", "arm-gicv3-its-common", NULL);
 
     manifest->qemu_version = g_strdup(QEMU_VERSION);
-    manifest->arch = g_strdup("aarch64");
+    manifest->arch = g_strdup(kind->arch);
     manifest->machine = g_strdup(MACHINE_GET_CLASS(machine)->name);
-    manifest->machine_options = g_strdup_printf("gic-version=%s,its=%s", gic,
-                                                has_its ? "on" : "off");
+    manifest->machine_options = kind->options(machine);
     manifest->cpu = recorder_cpu_description(first_cpu);
     manifest->ram_size = machine->ram_size;
     manifest->start = g_strdup(runstate_check(RUN_STATE_PRELAUNCH) ? MANIFEST_START_POWER_ON
                                                                    : MANIFEST_START_RUNNING);
     manifest->start_time = time(NULL);
-    describe_console(manifest);
+    kind->describe_console(manifest);
     return manifest;
 }
 
@@ -336,6 +245,7 @@ static bool begin(Error **errp)
     recorder_paused();
     recorder_mode = RECORDER_RECORDING;
     recorder_dma_renew_rings();
+    memory_map_watch(recorder_map_may_change());
     session.started_us = g_get_monotonic_time();
     recorder_listen_to_signal(true);
     return true;
@@ -351,6 +261,7 @@ static void detach(void)
 {
     recorder_listen_to_signal(false);
     recorder_mode = RECORDER_OFF;
+    memory_map_watch(false);
     recorder_goes_on();
     recorder_episodes_stop();           /* a start that failed comes here, too */
     run_on_all(detach_vcpu, RUN_ON_CPU_NULL);
@@ -545,7 +456,7 @@ static void last_step(Start *start)
                                     session.writer, checkpoint_interval(start->options),
                                     session.keep_s);
         if (session.keep_s) {
-            recorder_trigger_set(session.manifest->console_address);
+            recorder_trigger_set(session.manifest);
         }
         recorder_limits_start(session.directory, session.writer, &start->options->limits);
         qapi_event_send_recorder_started(session.directory);

@@ -25,6 +25,8 @@
 #include "protocol/sphere.h"
 #include "recording/registers.h"
 
+const RegisterSet *const recorder_register_set = &arm_register_set;
+
 static uint64_t mix_words(uint64_t digest, const void *words, size_t bytes)
 {
     for (size_t i = 0; i < bytes / sizeof(uint64_t); i++) {
@@ -68,6 +70,7 @@ void recorder_registers(CPUState *cpu, Registers *registers)
     }
     ARM_REGISTERS(X)
 #undef X
+    memset(next, 0, (char *)(registers + 1) - (char *)next);
 }
 
 /*
@@ -82,7 +85,7 @@ static void drop_user_mode(CPUState *cpu)
     tlb_flush_by_mmuidx(cpu, ARMMMUIdxBit_E10_0);
     cpu->recorder->translations.drops_user_mode = false;
     for (unsigned i = 0; i < TB_JMP_CACHE_SIZE; i++) {
-        if (!extract64(cache->array[i].pc, 55, 1)) {
+        if (recorder_is_user_address(cache->array[i].pc)) {
             qatomic_set(&cache->array[i].tb, NULL);
         }
     }
@@ -116,7 +119,7 @@ static bool user_tables_are_known(const RecorderVcpu *v)
 /* Trust translations while the vCPU is in user mode: they are those of the current TTBR0. */
 bool recorder_may_be_stale(CPUState *cpu, int mmu_idx, vaddr address)
 {
-    return (mmu_idx | ARM_MMU_IDX_A) == ARMMMUIdx_E10_0 && !extract64(address, 55, 1) &&
+    return (mmu_idx | ARM_MMU_IDX_A) == ARMMMUIdx_E10_0 && recorder_is_user_address(address) &&
            !user_tables_are_known(cpu->recorder) && !recorder_in_user_mode(cpu);
 }
 
@@ -187,6 +190,25 @@ bool recorder_is_kernel_only(int mmu_idx)
     return idx == ARMMMUIdx_E10_1 || idx == ARMMMUIdx_E10_1_PAN;
 }
 
+bool recorder_delivers_unlocked(void)
+{
+    return false;       /* firmware calls are exceptions, and use devices */
+}
+
+void recorder_woken(CPUState *cpu)
+{
+}
+
+unsigned recorder_a20(CPUState *cpu)
+{
+    g_assert_not_reached();
+}
+
+void recorder_set_a20(CPUState *cpu, unsigned on)
+{
+    g_assert_not_reached();
+}
+
 void recorder_deliver(CPUState *cpu, int exception, int level)
 {
     CPUARMState *env = cpu_env(cpu);
@@ -202,6 +224,16 @@ void recorder_deliver(CPUState *cpu, int exception, int level)
 void recorder_forget_past(CPUState *cpu)
 {
     hw_watchpoint_update_all(ARM_CPU(cpu));
+}
+
+void recorder_before_save(CPUState *cpu)
+{
+}
+
+/* TTBR0 translates it. */
+bool recorder_is_user_address(vaddr address)
+{
+    return !extract64(address, 55, 1);
 }
 
 /* Unwind in the middle of a TB, where the register holds no more than the page. */

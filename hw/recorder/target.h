@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What depends on the guest's architecture: target-arm.c, or target-none.c for architectures that
- * cannot be recorded.  A vCPU's functions run in its thread, or while it is stopped.
+ * What depends on the guest's architecture: target-arm.c, target-x86.c.  A vCPU's functions run in
+ * its thread, or while it is stopped.
  */
 #ifndef RECORDER_TARGET_H
 #define RECORDER_TARGET_H
@@ -10,10 +10,21 @@
 
 #include "recording/registers.h"
 
+/* The registers that a vCPU has. */
+extern const RegisterSet *const recorder_register_set;
 /* Set @registers to those of the vCPU. */
 void recorder_registers(CPUState *cpu, Registers *registers);
-/* Deliver interrupt @exception at exception level @level.  Replaying only.  Takes the BQL. */
-void recorder_deliver(CPUState *cpu, int exception, int level);
+/*
+ * Deliver an interrupt as an INTERRUPT event tells: of Arm, exception @number at exception level
+ * @kind; of x86, vector @number of a RecorderX86Interrupt.  Replaying only.  The delivery of an x86
+ * interrupt may raise an exception, and longjmp.
+ */
+void recorder_deliver(CPUState *cpu, int number, int kind);
+/* Finish what halted the vCPU, before it goes on: it may have raised an exception.  Replaying. */
+void recorder_woken(CPUState *cpu);
+/* Return the state of the A20 gate of an x86 vCPU, or set it. */
+unsigned recorder_a20(CPUState *cpu);
+void recorder_set_a20(CPUState *cpu, unsigned on);
 /* Return true if the vCPU reaches no more than user mode does, until an exception is delivered. */
 bool recorder_in_user_mode(CPUState *cpu);
 /*
@@ -25,6 +36,10 @@ void recorder_widen_store(CPUState *cpu, uint64_t *offset, unsigned *size);
 bool recorder_is_kernel_only(int mmu_idx);
 /* Recompute state that is derived from registers, so that it depends on the registers alone. */
 void recorder_forget_past(CPUState *cpu);
+/* Bring registers that are updated lazily up to date, before they are saved. */
+void recorder_before_save(CPUState *cpu);
+/* Return true if @address is one that user mode may have: its table base is that of user mode. */
+bool recorder_is_user_address(vaddr address);
 /* Return the address of the running instruction.  @retaddr: return address into its TB, or 0. */
 vaddr recorder_pc(CPUState *cpu, uintptr_t retaddr);
 /*

@@ -53,6 +53,7 @@
 #include "hw/recorder/access.h"
 #include "hw/recorder/recorder.h"
 #include "hw/recorder/session.h"
+#include "hw/recorder/target.h"
 #include "hw/recorder/translations.h"
 #include "hw/recorder/vcpu.h"
 #include "protocol/chaos.h"
@@ -139,7 +140,7 @@ void recorder_walk_slow(CPUState *cpu, const void *host, vaddr address, uint64_t
     vaddr first;
     Table *table;
 
-    if (privileged && !extract64(address, 55, 1)) {
+    if (privileged && recorder_is_user_address(address)) {
         note_low_page(cpu->recorder, address & -(vaddr)PAGE);
     }
     if (!recorder_ram_offset(host, &offset)) {

@@ -13,6 +13,7 @@
 #include "qapi/error.h"
 #include "system/runstate.h"
 
+#include "hw/recorder/console.h"
 #include "hw/recorder/recorder.h"
 #include "hw/recorder/session.h"
 #include "hw/recorder/trigger.h"
@@ -25,7 +26,7 @@ static const char panic_text[] = "Kernel panic - not syncing";
 
 static struct {
     bool set;                   /* atomic: vCPUs read it */
-    hwaddr console;
+    Console console;
     unsigned matched;           /* bytes of the text seen so far; atomic, written under the BQL */
     QEMUTimer *panic;           /* pending: the guest has panicked */
     EventNotifier signal;
@@ -65,7 +66,7 @@ void recorder_trigger_console(hwaddr address, uint64_t value)
 {
     unsigned matched = qatomic_read(&trigger.matched);
 
-    if (!qatomic_read(&trigger.set) || address != trigger.console) {
+    if (!qatomic_read(&trigger.set) || !console_shows(&trigger.console, address, value)) {
         return;
     }
     if ((uint8_t)value != panic_text[matched]) {
@@ -102,11 +103,11 @@ static void got_signal(EventNotifier *notifier)
 
 /* --- set and clear --------------------------------------------------------------------- */
 
-void recorder_trigger_set(hwaddr console)
+void recorder_trigger_set(const Manifest *manifest)
 {
     struct sigaction action = { .sa_handler = on_signal, .sa_flags = SA_RESTART };
 
-    trigger.console = console;
+    console_init(&trigger.console, manifest);
     trigger.matched = 0;
     trigger.panic = timer_new_ms(QEMU_CLOCK_REALTIME, has_panicked, NULL);
     event_notifier_init(&trigger.signal, false);

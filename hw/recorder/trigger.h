@@ -6,9 +6,10 @@
 #define RECORDER_TRIGGER_H
 
 #include "exec/hwaddr.h"
+#include "recording/manifest.h"
 
-/* Arm the triggers.  @console: guest-physical address of the console's data register. */
-void recorder_trigger_set(hwaddr console);
+/* Arm the triggers.  @manifest tells which console the guest has. */
+void recorder_trigger_set(const Manifest *manifest);
 void recorder_trigger_clear(void);
 /* Return true if the guest has panicked, so that the recording is about to end. */
 bool recorder_trigger_panicked(void);

@@ -120,6 +120,7 @@ void recorder_vcpu_free(RecorderVcpu *v)
 {
     recorder_translations_free(v->translations.made);
     g_free(v->record.code_pages);
+    g_free(v->record.new_map);
     g_free(v);
 }
 
@@ -194,11 +195,17 @@ void recorder_step_slow(CPUState *cpu)
     recorder_grant(cpu, recorder_limit(cpu));
 }
 
-/* Count the fault as a step, unless record_walk() in input.c has counted it already. */
+/*
+ * Count the fault as a step, unless record_walk() in input.c has counted it already.  The fault of
+ * an interrupt's delivery is another step, behind that of the interrupt.
+ */
 void recorder_fault_slow(CPUState *cpu)
 {
     RecorderVcpu *v = cpu->recorder;
 
+    if (v->delivers) {
+        recorder_interrupt_ends_slow(cpu);
+    }
     if (!v->fault_counted) {
         recorder_step_slow(cpu);
     }
@@ -219,7 +226,7 @@ uint64_t recorder_register_digest(CPUState *cpu)
     Registers now;
 
     recorder_registers(cpu, &now);
-    return registers_digest(&now);
+    return registers_digest(recorder_register_set, &now);
 }
 
 uint64_t recorder_log_digest(CPUState *cpu, LogEventKind kind)
@@ -234,7 +241,7 @@ uint64_t recorder_log_digest(CPUState *cpu, LogEventKind kind)
     } else {
         recorder_registers(cpu, &now);
     }
-    digest = registers_digest(&now);
+    digest = registers_digest(recorder_register_set, &now);
     registers_log(v->log, position, &v->logged, &now);
     log_event(v->log, kind, position, digest, v->store_hash);
     return digest;
@@ -263,9 +270,43 @@ void recorder_digest_if_due(CPUState *cpu)
 
 /* --- recording -------------------------------------------------------------- */
 
-void recorder_boundary_slow(CPUState *cpu)
+/* Log the new map.  The vCPU then has to drop all translations, outside of cpu_exec(). */
+static bool log_map(CPUState *cpu)
 {
     RecorderVcpu *v = cpu->recorder;
+    g_autofree char *map = g_steal_pointer(&v->record.new_map);
+    uint64_t n_ranges = 0;
+
+    if (!map) {
+        return false;
+    }
+    for (const char *c = map; *c; c++) {
+        n_ranges += *c == '\n';
+    }
+    log_event_bytes(v->log, LOG_EVENT_MAP, recorder_position(cpu), n_ranges, map, strlen(map));
+    recorder_step_slow(cpu);
+    return true;
+}
+
+void recorder_map_changed(const char *map)
+{
+    CPUState *cpu = current_cpu;
+
+    if (!recorder_recording()) {
+        return;
+    }
+    if (!cpu || !cpu->recorder->alone) {
+        recorder_fail("the guest's memory map changes");
+        return;
+    }
+    g_free(cpu->recorder->record.new_map);
+    cpu->recorder->record.new_map = g_strdup(map);
+}
+
+bool recorder_boundary_slow(CPUState *cpu)
+{
+    RecorderVcpu *v = cpu->recorder;
+    bool leave;
 
     v->record.suspended = false;
     recorder_safepoint(cpu);
@@ -277,9 +318,11 @@ void recorder_boundary_slow(CPUState *cpu)
                                    v->record.room);
         v->record.room = 0;
     }
+    leave = log_map(cpu);
     if (!log_stream_boundary(v->log)) {
         recorder_fail("the log cannot be written");
     }
+    return leave;
 }
 
 void recorder_interrupt_slow(CPUState *cpu, int exception, int level)
@@ -287,6 +330,37 @@ void recorder_interrupt_slow(CPUState *cpu, int exception, int level)
     recorder_count(cpu->recorder, RECORDER_COUNT_INTERRUPTS);
     log_event(cpu->recorder->log, LOG_EVENT_INTERRUPT, recorder_position(cpu),
               (uint64_t)exception, (uint64_t)level);
+    recorder_step_slow(cpu);
+}
+
+/*
+ * Do what a boundary would do: the vCPU may have been SAFE since the last one, while it waited for
+ * the BQL.
+ */
+void recorder_interrupt_begins_slow(CPUState *cpu, int vector, RecorderX86Interrupt kind)
+{
+    RecorderVcpu *v = cpu->recorder;
+
+    recorder_resume_delivery(cpu);
+    v->delivers = true;
+    v->vector = vector;
+    v->vector_kind = kind;
+}
+
+/*
+ * Log the interrupt after its delivery: the log has a step's waits before its other events, and the
+ * delivery may have had to wait.
+ */
+void recorder_interrupt_ends_slow(CPUState *cpu)
+{
+    RecorderVcpu *v = cpu->recorder;
+
+    v->delivers = false;
+    recorder_count(v, RECORDER_COUNT_INTERRUPTS);
+    if (recorder_recording()) {
+        log_event(v->log, LOG_EVENT_INTERRUPT, recorder_position(cpu), (uint64_t)v->vector,
+                  (uint64_t)v->vector_kind);
+    }
     recorder_step_slow(cpu);
 }
 

@@ -64,6 +64,7 @@ typedef struct RecordingVcpu {
     Position made_room_at;      /* where that was so the last time */
     uint8_t *code_pages;        /* bitmap of the pages whose code the vCPU may run */
     size_t code_pages_size;
+    char *new_map;              /* memory-map.h: to be logged at the next boundary; or NULL */
     bool suspended;             /* a PSCI call was logged since the latest boundary */
     bool turned_on;             /* the work item turned the vCPU on, and that was logged */
     Registers as_left;          /* registers as the guest left them (paused.c) */
@@ -103,6 +104,8 @@ typedef struct RecorderVcpu {
     uint64_t store_hash;        /* hash of all device stores */
     LogStream *log;             /* the vCPU's log; replaying: that of the trace, or NULL */
     bool alone;                 /* the only vCPU: all of memory is one line */
+    bool delivers;              /* an x86 interrupt is being delivered: this one */
+    int vector, vector_kind;
     bool fault_counted;         /* the pending fault has been counted as a step */
     uintptr_t walk_retaddr;     /* return address of the access that walks page tables */
 
@@ -181,6 +184,11 @@ static inline void recorder_kick(CPUState *cpu)
  * are approximate.  Main thread, BQL held.
  */
 void recorder_query_point(Point *point);
+/*
+ * Note that the guest finds memory elsewhere, as @map says (memory-map.h).  In the thread of the
+ * vCPU whose device access has changed that.  BQL held.
+ */
+void recorder_map_changed(const char *map);
 /* Return the position up to which the vCPU may run before something is due. */
 Position recorder_limit(CPUState *cpu);
 /* Have digests logged every @interval steps, from position @first to @last. */

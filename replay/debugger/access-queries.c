@@ -9,7 +9,7 @@
 #include "qapi/error.h"
 
 #include "base/page-history.h"
-#include "hw/recorder/machine-state.h"
+#include "hw/recorder/memory-map.h"
 #include "replay/debugger/access-queries.h"
 #include "replay/debugger/debugger.h"
 
@@ -28,8 +28,7 @@ static struct {
 bool access_query_find_memory(CPUState *cpu, uint64_t address, uint64_t size, bool physical,
                               uint64_t *offset, Error **errp)
 {
-    uint64_t start = machine_state_ram_address(), page = address & -(uint64_t)PAGE_HISTORY_PAGE;
-    uint64_t where = page, ram_size = MACHINE(qdev_get_machine())->ram_size;
+    uint64_t page = address & -(uint64_t)PAGE_HISTORY_PAGE, where = page;
 
     if (size == 0 || size > PAGE_HISTORY_PAGE - address % PAGE_HISTORY_PAGE) {
         error_setg(errp, "%" PRIu64 " bytes at 0x%" PRIx64 " are none, or more than one page", size,
@@ -44,11 +43,11 @@ bool access_query_find_memory(CPUState *cpu, uint64_t address, uint64_t size, bo
             return false;
         }
     }
-    if (where < start || where - start >= ram_size) {
+    if (!memory_map_offset(where, offset)) {
         error_setg(errp, "0x%" PRIx64 " is not in the guest's memory", address);
         return false;
     }
-    *offset = where - start + address % PAGE_HISTORY_PAGE;
+    *offset += address % PAGE_HISTORY_PAGE;
     return true;
 }
 

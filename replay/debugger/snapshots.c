@@ -10,6 +10,7 @@
 
 #include "base/page-history.h"
 #include "hw/recorder/machine-state.h"
+#include "hw/recorder/memory-map.h"
 #include "recording/position.h"
 #include "recording/ram-image.h"
 #include "replay/debugger/snapshots.h"
@@ -23,6 +24,7 @@ struct Snapshot {
     TotalOrder *order;
     PlayerState *player;
     GByteArray *registers;
+    char *map;                  /* memory-map.h; NULL: the machine's own */
     uint64_t bytes;             /* its size, without memory */
 };
 
@@ -48,6 +50,7 @@ static Snapshot *snapshot_new(const TotalOrder *order)
     snapshot->order = total_order_copy(order);
     snapshot->player = player_save();
     snapshot->registers = machine_state_save_registers();
+    snapshot->map = g_strdup(memory_map_applied());
     snapshot->bytes = sizeof(*snapshot) + total_order_size(order) +
                       player_state_size(snapshot->player) + snapshot->registers->len;
     bytes += snapshot->bytes;
@@ -62,6 +65,7 @@ static void snapshot_free(gpointer data)
     total_order_free(snapshot->order);
     player_state_free(snapshot->player);
     g_byte_array_unref(snapshot->registers);
+    g_free(snapshot->map);
     g_free(snapshot);
 }
 
@@ -170,6 +174,9 @@ void snapshots_go(const Snapshot *snapshot)
     page_history_go(history, current, pages, to, write_page);
     g_array_unref(machine_state_take_changes());
     current = to;
+    if (snapshot->map) {
+        memory_map_apply(snapshot->map);
+    }
     machine_state_load_registers(snapshot->registers);
     player_load(snapshot->player);
 }

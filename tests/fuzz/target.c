@@ -91,7 +91,7 @@ static void __attribute__((unused)) fuzz_log(const uint8_t *data, size_t size)
         g_autofree char *text = log_event_format(&event);
 
         if (event.kind == LOG_EVENT_REGISTERS) {
-            registers_apply(&registers, event.bytes, event.n_bytes);
+            registers_apply(register_set("aarch64"), &registers, event.bytes, event.n_bytes);
         }
     }
     check_refusal(result != LOG_READER_BAD, error);

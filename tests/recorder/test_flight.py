@@ -2,6 +2,7 @@
 """The flight recorder: the last seconds only, in bounded space, until something happens."""
 
 import os
+import shutil
 import signal
 import time
 
@@ -47,6 +48,7 @@ def knows_registers_it_begins_with(directory):
     trace, other = work.place("trace"), work.place("other")
     work.replay(directory, "--trace", trace, "--trace-interval", "1000000")
     os.mkdir(other)
+    shutil.copy(os.path.join(trace, "arch"), other)
     begins = int(info(directory)["checkpoint_points"][0].split(",")[0].split(":")[1])
     at = run(CHANGE_INPUT, trace, other, "digest", str(begins + 1)).stdout.strip()
     said = run(REPRISE, "compare", directory, other, status=1).stdout.splitlines()

@@ -85,7 +85,8 @@ static void write_end(LogStream *stream, Position position)
     Registers none = { 0 }, before = { 0 };
 
     registers_log(stream, position, &before, &none);
-    log_event(stream, LOG_EVENT_END, position, registers_digest(&none), (uint64_t)0);
+    log_event(stream, LOG_EVENT_END, position, registers_digest(register_set("aarch64"), &none),
+              (uint64_t)0);
 }
 
 static void write_recording(Recording *r)

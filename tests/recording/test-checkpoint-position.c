@@ -198,7 +198,7 @@ static CheckpointPosition *random_place(unsigned n_vcpus, OrderSet episodes)
     for (unsigned i = 0; i < n_vcpus; i++) {
         place->point->at[i] = g_test_rand_int();
         place->stores[i] = UINT64_MAX - i;
-        for (unsigned j = 0; j < REGISTERS_COUNT; j++) {
+        for (unsigned j = 0; j < REGISTERS_MOST; j++) {
             place->logged[i].value[j] = (uint64_t)g_test_rand_int() << j % 33;
         }
     }

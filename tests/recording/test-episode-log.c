@@ -118,11 +118,11 @@ static void test_refused(void)
         uint8_t bytes[16];
     } cases[] = {
         { LOG_KARMA, "ends inside", 1, { 64 } },
-        { LOG_KARMA, "unknown kind of event 21", 2, { LOG_EVENT_KINDS, 0 } },
+        { LOG_KARMA, "unknown kind of event 22", 2, { LOG_EVENT_KINDS, 0 } },
         { LOG_KARMA, "unknown kind of event 63", 2, { 63, 0 } },
         { LOG_KARMA, "stamped events do not belong", 3, { LOG_EVENT_STAMPED, 0, 0 } },
         { LOG_KARMA, "stamped-cut events do not belong", 2, { LOG_EVENT_STAMPED_CUT, 0 } },
-        { LOG_RERUN, "unknown kind of event 21", 2, { LOG_EVENT_KINDS, 0 } },
+        { LOG_RERUN, "unknown kind of event 22", 2, { LOG_EVENT_KINDS, 0 } },
         { LOG_RERUN, "unknown kind of event 64", 2, { 64, 0 } },
         { LOG_RERUN, "cut events do not belong in this log", 2, { LOG_EVENT_CUT, 0 } },
         { LOG_RERUN, "episode events do not belong", 6, { LOG_EVENT_EPISODE, 1, 1, 0, 1, 0 } },

@@ -50,9 +50,10 @@ static void end_vcpu(Fixture *f, unsigned vcpu)
     Registers none = { 0 }, before = { 0 };
 
     registers_log(f->stream[vcpu], END, &before, &none);
-    log_event(f->stream[vcpu], LOG_EVENT_END, (Position)END, registers_digest(&none), UINT64_C(0));
+    log_event(f->stream[vcpu], LOG_EVENT_END, (Position)END,
+              registers_digest(register_set("aarch64"), &none), UINT64_C(0));
     f->manifest->end->at[vcpu] = END;
-    f->manifest->register_digests[vcpu] = registers_digest(&none);
+    f->manifest->register_digests[vcpu] = registers_digest(register_set("aarch64"), &none);
 }
 
 static void setup(Fixture *f, const void *data)
@@ -62,6 +63,7 @@ static void setup(Fixture *f, const void *data)
     f->directory = test_directory();
     f->writer = log_writer_new(f->directory, N_VCPUS, c->orders, NULL);
     f->manifest = manifest_new(N_VCPUS);
+    f->manifest->arch = g_strdup("aarch64");
     f->manifest->ram_size = 4096;
     f->manifest->complete = true;
     f->manifest->arcs = c->arcs;

@@ -31,6 +31,7 @@ static void setup(Fixture *f, G_GNUC_UNUSED const void *data)
         f->stream[i] = log_writer_stream(f->writer, i);
     }
     f->manifest = manifest_new(N_VCPUS);
+    f->manifest->arch = g_strdup("aarch64");
     f->manifest->ram_size = RAM_SIZE;
     f->manifest->complete = true;
     f->manifest->end = point_new(N_VCPUS);
@@ -60,7 +61,7 @@ static uint64_t log_registers(Fixture *f, unsigned vcpu, Position position)
     Registers now = { .value = { position, vcpu } };
 
     registers_log(f->stream[vcpu], position, &f->registers[vcpu], &now);
-    return registers_digest(&now);
+    return registers_digest(register_set("aarch64"), &now);
 }
 
 static void end_vcpu(Fixture *f, unsigned vcpu)

@@ -77,7 +77,7 @@ vcpu 0 order  @100  wait stream=1 steps=40
 vcpu 0 order  @100  wait stream=1 steps=43
 vcpu 0 order  @100  drop address=0x5000
 vcpu 0 order  @100  drop address=0x6000
-vcpu 0 order  @300  interrupt exception=5 level=1
+vcpu 0 order  @300  interrupt number=5 kind=1
 vcpu 0 order  @300  wait stream=1 steps=41
 vcpu 0 data   @300  load value=0x0 result=2
 """

@@ -61,11 +61,29 @@ def cannot_record(what):
     check(not os.path.exists(directory), "it left something behind")
 
 
-@test
-def cannot_record_x86_64():
+PC = ["--", "qemu-system-x86_64", "-S", "-nodefaults", "-display", "none", "-machine"]
+NO_VAPIC = ["-global", "apic-common.vapic=off"]
+# What stands in the way on a PC, and what the user is told to change.
+CANNOT_RECORD_PC = {
+    "several vCPUs": ([*PC, "q35,smm=off", *NO_VAPIC, "-smp", "2"], "-smp 1"),
+    "system management mode": ([*PC, "q35", *NO_VAPIC], "smm=off"),
+    "QEMU's code": ([*PC, "q35,smm=off"], "apic-common.vapic=off"),
+    "a disk of AHCI": ([*PC, "q35,smm=off", *NO_VAPIC, "-drive",
+                        "file=null-co://,format=raw,if=none,id=d", "-device", "ide-hd,drive=d"],
+                       "ide-hd"),
+    "a display": ([*PC, "q35,smm=off", *NO_VAPIC, "-device", "VGA"], "VGA"),
+    "a microvm": ([*PC, "microvm"], "microvm"),
+}
+
+
+@test_each(CANNOT_RECORD_PC)
+def cannot_record_on_a_pc(what):
     need("x86_64")
-    _, line = work.record(work.place("refused"), "--arch", "x86_64", "--run", "true", status=2)
-    check("only aarch64" in line, line)
+    args, word = CANNOT_RECORD_PC[what]
+    directory = work.place("refused")
+    output, line = work.record(directory, *args, status=2)
+    check(output == b"" and word in line, f"{output} {line}")
+    check(not os.path.exists(directory), "it left something behind")
 
 
 @test

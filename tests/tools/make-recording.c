@@ -65,7 +65,8 @@ static void write_end(LogStream *stream, unsigned vcpu)
     Position position = N_EVENTS * 10 + vcpu;
 
     registers_log(stream, position, &before, &now);
-    log_event(stream, LOG_EVENT_END, position, registers_digest(&now), UINT64_C(2));
+    log_event(stream, LOG_EVENT_END, position, registers_digest(register_set("aarch64"), &now),
+              UINT64_C(2));
 }
 
 static void write_logs(const char *directory, bool cut)
@@ -124,7 +125,7 @@ static void describe_end(Manifest *manifest, char *ram_digest)
 
         manifest->end->at[vcpu] = N_EVENTS * 10 + vcpu;
         manifest->instructions[vcpu] = N_EVENTS * 9 + vcpu;
-        manifest->register_digests[vcpu] = registers_digest(&registers);
+        manifest->register_digests[vcpu] = registers_digest(register_set("aarch64"), &registers);
     }
 }
 

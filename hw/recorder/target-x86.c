@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * What the recorder must know of x86_64 CPUs: registers, delivery of interrupts, the A20 gate, and
+ * features that cannot be recorded.
+ */
+#include "qemu/osdep.h"
+#include "cpu.h"
+#include "cpu-internal.h"
+#include "exec/cputlb.h"
+#include "exec/exec-all.h"
+#include "exec/translation-block.h"
+#include "qapi/error.h"
+#include "qom/object.h"
+#include "tcg/helper-tcg.h"
+#include "tcg/insn-start-words.h"
+
+#include "hw/recorder/recorder.h"
+#include "hw/recorder/target.h"
+#include "hw/recorder/vcpu.h"
+#include "recording/registers.h"
+
+const RegisterSet *const recorder_register_set = &x86_register_set;
+
+/* --- registers ---------------------------------------------------------------------- */
+
+/* The flags of SSE's exceptions are collected elsewhere until somebody reads MXCSR. */
+static uint64_t mxcsr_of(CPUX86State *env)
+{
+    update_mxcsr_from_sse_status(env);
+    return env->mxcsr;
+}
+
+/* Return a digest of what is too long, or too seldom used, to be logged. */
+static uint64_t digest_of_others(CPUX86State *env)
+{
+    uint64_t digest = 0;
+
+    for (unsigned i = 0; i < CPU_NB_REGS; i++) {
+        for (unsigned j = 2; j < ARRAY_SIZE(env->xmm_regs[i]._q_ZMMReg); j++) {
+            digest = recorder_mix(digest, env->xmm_regs[i].ZMM_Q(j));
+        }
+    }
+    for (unsigned i = 0; i < ARRAY_SIZE(env->mtrr_fixed); i++) {
+        digest = recorder_mix(digest, env->mtrr_fixed[i]);
+    }
+    for (unsigned i = 0; i < ARRAY_SIZE(env->mtrr_var); i++) {
+        digest = recorder_mix(digest, env->mtrr_var[i].base);
+        digest = recorder_mix(digest, env->mtrr_var[i].mask);
+    }
+    for (unsigned i = 0; i < ARRAY_SIZE(env->bnd_regs); i++) {
+        digest = recorder_mix(digest, env->bnd_regs[i].lb);
+        digest = recorder_mix(digest, env->bnd_regs[i].ub);
+    }
+    digest = recorder_mix(digest, env->bndcs_regs.cfgu);
+    digest = recorder_mix(digest, env->bndcs_regs.sts);
+    digest = recorder_mix(digest, env->msr_bndcfgs);
+    digest = recorder_mix(digest, env->mtrr_deftype);
+    digest = recorder_mix(digest, env->mcg_status);
+    digest = recorder_mix(digest, env->mcg_ctl);
+    return recorder_mix(digest, env->vm_hsave);
+}
+
+void recorder_registers(CPUState *cpu, Registers *registers)
+{
+    CPUX86State *env = cpu_env(cpu);
+    uint64_t *next = registers->value;
+
+#define X(name, count, value)                   \
+    for (unsigned i = 0; i < (count); i++) {    \
+        *next++ = (value);                      \
+    }
+    X86_REGISTERS(X)
+#undef X
+    memset(next, 0, (char *)(registers + 1) - (char *)next);
+}
+
+/*
+ * Compute the condition codes anew from the flags: the vCPU is outside of cpu_exec(), and the flags
+ * may have been loaded.
+ */
+void recorder_forget_past(CPUState *cpu)
+{
+    CPUX86State *env = cpu_env(cpu);
+
+    CC_SRC = env->eflags & (CC_O | CC_S | CC_Z | CC_A | CC_P | CC_C);
+    CC_OP = CC_OP_EFLAGS;
+    env->df = env->eflags & DF_MASK ? -1 : 1;
+}
+
+void recorder_before_save(CPUState *cpu)
+{
+    mxcsr_of(cpu_env(cpu));
+}
+
+/* data[0] of an unwound instruction is a linear address, as that which get_pc() returns. */
+vaddr recorder_pc(CPUState *cpu, uintptr_t retaddr)
+{
+    vaddr pc = cpu->cc->get_pc(cpu);
+    uint64_t data[TARGET_INSN_START_WORDS];
+
+    if (!retaddr || !cpu_unwind_state_data(cpu, retaddr, data)) {
+        return pc;
+    }
+    return tcg_cflags_has(cpu, CF_PCREL) ? (pc & TARGET_PAGE_MASK) | data[0] : data[0];
+}
+
+/* --- modes ----------------------------------------------------------------------------- */
+
+bool recorder_in_user_mode(CPUState *cpu)
+{
+    return (cpu_env(cpu)->hflags & HF_CPL_MASK) == 3;
+}
+
+bool recorder_is_kernel_only(int mmu_idx)
+{
+    return mmu_idx < MMU_PHYS_IDX && !is_mmu_index_user(mmu_idx);
+}
+
+bool recorder_is_user_address(vaddr address)
+{
+    return !(address >> 63);
+}
+
+/* All translations are those of the present CR3: a write to CR3 drops the others. */
+bool recorder_may_be_stale(CPUState *cpu, int mmu_idx, vaddr address)
+{
+    return false;
+}
+
+/* As x86_mmu_index_pl() computes it from registers. */
+int recorder_block_mmu_idx(const TranslationBlock *tb)
+{
+    int wide = tb->flags & HF_CS64_MASK ? 0 : 1;
+
+    if ((tb->flags & HF_CPL_MASK) == 3) {
+        return MMU_USER64_IDX + wide;
+    }
+    return (tb->flags & HF_SMAP_MASK && !(tb->flags & AC_MASK) ? MMU_KSMAP64_IDX
+                                                               : MMU_KNOSMAP64_IDX) + wide;
+}
+
+const char *recorder_walk_untraced(CPUState *cpu, vaddr address, int mmu_idx, MMUAccessType access,
+                                   CPUTLBEntryFull *found)
+{
+    *found = (CPUTLBEntryFull) { };
+    return x86_walk_untraced(cpu_env(cpu), address, mmu_idx, access, found) ? NULL : "a fault";
+}
+
+void recorder_widen_store(CPUState *cpu, uint64_t *offset, unsigned *size)
+{
+}
+
+/* --- interrupts --------------------------------------------------------------------------- */
+
+bool recorder_delivers_unlocked(void)
+{
+    return true;        /* do_interrupt_all() touches memory and registers, and no device */
+}
+
+void recorder_deliver(CPUState *cpu, int vector, int kind)
+{
+    CPUX86State *env = cpu_env(cpu);
+
+    switch (kind) {
+    case RECORDER_X86_NMI:
+        env->hflags2 |= HF2_NMI_MASK;
+        do_interrupt_x86_hardirq(env, EXCP02_NMI, 1);
+        break;
+    case RECORDER_X86_MCE:
+        do_interrupt_x86_hardirq(env, EXCP12_MCHK, 0);
+        break;
+    default:
+        do_interrupt_x86_hardirq(env, vector, 1);
+        break;
+    }
+}
+
+/* A halted vCPU that traps each instruction traps HLT when it goes on: x86_cpu_exec_halt(). */
+void recorder_woken(CPUState *cpu)
+{
+    x86_complete_hlt(cpu);
+}
+
+void recorder_turn_on(CPUState *cpu, uint64_t entry, uint64_t context, int level)
+{
+    g_assert_not_reached();     /* only firmware of Arm does that */
+}
+
+/* --- the A20 gate -------------------------------------------------------------------------- */
+
+unsigned recorder_a20(CPUState *cpu)
+{
+    return cpu_env(cpu)->a20_mask >> 20 & 1;
+}
+
+void recorder_set_a20(CPUState *cpu, unsigned on)
+{
+    x86_cpu_set_a20(X86_CPU(cpu), on);
+}
+
+/* --- the CPU model ---------------------------------------------------------------------------- */
+
+static bool has_data_breakpoints(CPUState *cpu)
+{
+    CPUWatchpoint *point;
+
+    QTAILQ_FOREACH(point, &cpu->watchpoints, entry) {
+        if (point->flags & BP_CPU) {
+            return true;
+        }
+    }
+    return false;
+}
+
+char *recorder_cpu_objection(CPUState *cpu)
+{
+    CPUX86State *env = cpu_env(cpu);
+
+    if (!(env->features[FEAT_8000_0001_EDX] & CPUID_EXT2_LM)) {
+        return g_strdup("a 32-bit CPU model");
+    }
+    if (env->hflags & HF_SVME_MASK) {
+        return g_strdup("nested virtualisation (SVM) in use");
+    }
+    if (env->hflags & HF_SMM_MASK) {
+        return g_strdup("a vCPU in system management mode");
+    }
+    if (has_data_breakpoints(cpu)) {
+        return g_strdup("data breakpoints in its debug registers so far");
+    }
+    return NULL;
+}
+
+/* Append the features in which @env and @usual differ, as -cpu takes them. */
+static void describe_features(GString *text, const CPUX86State *env, const CPUX86State *usual)
+{
+    for (FeatureWord word = 0; word < FEATURE_WORDS; word++) {
+        uint64_t differs = env->features[word] ^ usual->features[word];
+
+        for (unsigned bit = 0; bit < 64; bit++) {
+            const char *name = feature_word_info[word].feat_names[bit];
+
+            if (name && differs >> bit & 1) {
+                g_string_append_printf(text, ",%s=%s", name,
+                                       env->features[word] >> bit & 1 ? "on" : "off");
+            }
+        }
+    }
+}
+
+static void describe_number(GString *text, CPUState *cpu, const char *name)
+{
+    g_string_append_printf(text, ",%s=%" PRIu64, name,
+                           object_property_get_uint(OBJECT(cpu), name, &error_abort));
+}
+
+/*
+ * Name all features that differ from those of a new CPU of this model, and the numbers that
+ * features imply: then CPUID tells the same, whatever this QEMU would have chosen.
+ */
+char *recorder_cpu_description(CPUState *cpu)
+{
+    static const char *const numbers[] = {
+        "level", "xlevel", "xlevel2", "phys-bits", "family", "model", "stepping",
+    };
+    const char *type = object_get_typename(OBJECT(cpu));
+    g_autofree char *name = cpu_model_from_type(type);
+    GString *text = g_string_new(name);
+    Object *fresh = object_new(type);
+
+    describe_features(text, cpu_env(cpu), &X86_CPU(fresh)->env);
+    object_unref(fresh);
+    for (size_t i = 0; i < ARRAY_SIZE(numbers); i++) {
+        describe_number(text, cpu, numbers[i]);
+    }
+    return g_string_free(text, false);
+}

@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * A guest without an operating system that does on one vCPU what Linux does not do, or not often
+ * enough, while timer interrupts come all the time.
+ *
+ * Each test mixes what it sees into a digest.  Each interrupt mixes in the interrupted address,
+ * RCX, flags and a watched word.  The digests differ from run to run, so a replay that prints the
+ * same digests is exact.  `NAME bad` instead means that this run already broke a rule.
+ */
+#include "pc.h"
+
+static uint64_t other4[512] __attribute__((aligned(PAGE)));
+static uint64_t other3[512] __attribute__((aligned(PAGE)));
+static uint64_t other2[512] __attribute__((aligned(PAGE)));
+static uint64_t other1[512] __attribute__((aligned(PAGE)));
+
+static void set(uint64_t to, uint8_t value, uint64_t n)
+{
+    asm volatile("rep stosb" : "+D"(to), "+c"(n) : "a"(value) : "memory");
+}
+
+static void copy(uint64_t to, uint64_t from, uint64_t n)
+{
+    asm volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(n) : : "memory");
+}
+
+/* --- repeated instructions ------------------------------------------------------------- */
+
+/* Interrupts come between iterations: the handler sees RCX, and RF in the flags. */
+static void test_rep(void)
+{
+    static const uint64_t sizes[] = { 0, 1, 2, 63, 65535, 65536, 65537, 1000000 };
+    bool good = true;
+
+    for (unsigned i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        uint64_t n = sizes[i], at = BUFFER + BLOCK, left, place;
+        bool equal;
+
+        watched = (uint64_t *)(BUFFER + n / 2 / 8 * 8);
+        set(BUFFER, i + 1, n);
+        watched = (uint64_t *)(at + n / 2 / 8 * 8);
+        copy(at, BUFFER, n);
+        left = n;
+        place = at;
+        asm volatile("repe scasb" : "+D"(place), "+c"(left), "=@ccz"(equal) : "a"(i + 1)
+                     : "memory");
+        good &= left == 0;
+        if (n > 2) {
+            uint64_t from = BUFFER;
+
+            *(uint8_t *)(at + n - 2) = 0;
+            left = n;
+            place = at;
+            asm volatile("repe cmpsb" : "+D"(place), "+S"(from), "+c"(left), "=@ccz"(equal) : :
+                         "memory");
+            good &= left == 1 && !equal;
+        }
+        /* Downwards, and overlapping. */
+        place = BUFFER + n + 8;
+        left = n / 8;
+        asm volatile("std; rep movsq; cld" : "+D"(place), "+c"(left) : "S"(BUFFER + n) : "memory");
+        digest = mix(digest, *watched);
+    }
+    watched = 0;
+    report("rep", good);
+}
+
+/* A page in the middle is not there: the fault leaves RCX where it was. */
+static void test_rep_faults(void)
+{
+    bool good = true;
+
+    for (uint64_t i = 0; i < 200; i++) {
+        uint64_t left = 3 * PAGE, to = PLAY + PAGE;
+
+        change(&level1[3], 0);
+        asm volatile("lea 1f(%%rip), %%rax; mov %%rax, %2; mov $7, %%eax; rep stosb; 1:"
+                     : "+D"(to), "+c"(left), "=m"(after_fault) : : "rax", "memory");
+        good &= left == PAGE && to == PLAY + 3 * PAGE;
+        digest = mix(digest, left);
+        change(&level1[3], (PLAY + 3 * PAGE) | MAPPED);
+    }
+    report("rep-faults", good && faults >= 200);
+}
+
+/* --- exceptions ---------------------------------------------------------------------------- */
+
+static void test_exceptions(void)
+{
+    uint64_t before = faults;
+
+    for (int i = 0; i < 300; i++) {
+        asm volatile("lea 1f(%%rip), %%rax; mov %%rax, %0; ud2; 1:" : "=m"(after_fault) : :
+                     "rax", "memory");
+        asm volatile("lea 1f(%%rip), %%rax; mov %%rax, %0; xor %%edx, %%edx; mov $5, %%eax;"
+                     "xor %%ecx, %%ecx; div %%ecx; 1:" : "=m"(after_fault) : :
+                     "rax", "rcx", "rdx", "memory", "cc");
+        asm volatile("lea 1f(%%rip), %%rax; mov %%rax, %0; int3; 1:" : "=m"(after_fault) : :
+                     "rax", "memory");
+        asm volatile("lea 1f(%%rip), %%rax; mov %%rax, %0; mov 0x7fff00000000, %%rax; 1:"
+                     : "=m"(after_fault) : : "rax", "memory");
+        asm volatile("lea 1f(%%rip), %%rax; mov %%rax, %0; mov $0x100, %%eax; mov %%eax, %%fs; 1:"
+                     : "=m"(after_fault) : : "rax", "memory");
+    }
+    report("exceptions", faults == before + 1500);
+}
+
+/* --- page tables --------------------------------------------------------------------------- */
+
+/* Let walks set accessed and dirty flags on all levels, while the interrupt handler reads them. */
+static void test_flags(void)
+{
+    volatile uint8_t *code = (uint8_t *)PLAY;
+    volatile uint64_t *data = (uint64_t *)(PLAY + PAGE);
+    void (*call)(void) = (void *)PLAY;
+    uint64_t code_pte = level1[0], data_pte = level1[1];
+    bool good = true;
+
+    code[0] = 0xc3;
+    watched = &level1[0];
+    for (int i = 0; i < 5000; i++) {
+        change(&level1[0], code_pte & ~(PTE_A | PTE_D));
+        call();
+        good &= level1[0] == (code_pte & ~PTE_D);
+    }
+    watched = &level1[1];
+    for (int i = 0; i < 5000; i++) {
+        level2[0][PLAY / BLOCK] &= ~PTE_A;
+        change(&level1[1], data_pte & ~(PTE_A | PTE_D));
+        digest = mix(digest, *data);
+        good &= level1[1] == (data_pte & ~PTE_D) && level2[0][PLAY / BLOCK] & PTE_A;
+        *data = i;
+        good &= level1[1] == data_pte;
+    }
+    watched = 0;
+    level1[0] = code_pte;
+    report("flags", good);
+}
+
+/* Switch between two sets of tables; the guest never invalidates a single translation. */
+static void test_bases(void)
+{
+    bool good = true;
+
+    for (unsigned i = 0; i < 512; i++) {
+        other4[i] = level4[i];
+        other3[i] = level3[i];
+        other2[i] = level2[0][i];
+        other1[i] = level1[i];
+    }
+    other4[0] = (uint64_t)other3 | MAPPED | PTE_USER;
+    other3[0] = (uint64_t)other2 | MAPPED | PTE_USER;
+    other2[PLAY / BLOCK] = (uint64_t)other1 | MAPPED | PTE_USER;
+    other1[3] = level1[4];
+    *(volatile uint64_t *)(PLAY + 3 * PAGE) = 1;
+    *(volatile uint64_t *)(PLAY + 4 * PAGE) = 2;
+    for (uint64_t i = 0; i < 3000; i++) {
+        uint64_t other = i % 3 == 1;
+
+        write_cr("cr3", other ? other4 : level4);
+        good &= !(i & 1) || *(volatile uint64_t *)(PLAY + 3 * PAGE) == 1 + other;
+        good &= !(i & 2) || *(volatile uint64_t *)(HIGH + PLAY + 3 * PAGE) == 1;
+        if (i % 8 == 0) {               /* global pages toggled, as Linux flushes all */
+            write_cr("cr4", read_cr("cr4") ^ 1 << 7);
+        }
+    }
+    write_cr("cr3", level4);
+    report("bases", good);
+}
+
+/* Change an entry without telling the processor: it may use either, but both runs the same. */
+static void test_stale(void)
+{
+    volatile uint64_t *page = (uint64_t *)(PLAY + 5 * PAGE);
+
+    *(volatile uint64_t *)(PLAY + 6 * PAGE) = 6;
+    *page = 5;
+    for (uint64_t i = 0; i < 3000; i++) {
+        level1[5] = (PLAY + (i & 1 ? 6 : 5) * PAGE) | MAPPED;
+        digest = mix(digest, *page);
+    }
+    change(&level1[5], (PLAY + 5 * PAGE) | MAPPED);
+    report("stale", true);
+}
+
+/* --- code ------------------------------------------------------------------------------------ */
+
+/* Run code that changes its own next instruction. */
+static void test_own_code(void)
+{
+    static const uint8_t code[] = {
+        0x89, 0x37,                     /* mov %esi, (%rdi) */
+        0xb8, 0, 0, 0, 0,               /* mov $0, %eax */
+        0xc3,
+    };
+    uint64_t (*call)(uint32_t *, uint32_t) = (void *)PLAY;
+    bool good = true;
+
+    for (unsigned i = 0; i < sizeof(code); i++) {
+        ((volatile uint8_t *)PLAY)[i] = code[i];
+    }
+    for (uint32_t i = 1; i < 1000; i++) {
+        good &= call((uint32_t *)(PLAY + 3), i) == i;
+    }
+    report("own-code", good);
+}
+
+/* Code that lies in two pages, of which the second changes. */
+static void test_code_across(void)
+{
+    volatile uint8_t *at = (uint8_t *)(PLAY + 9 * PAGE - 2);
+    uint64_t (*call)(void) = (void *)at;
+    bool good = true;
+
+    at[0] = 0xb8;
+    at[2] = at[3] = at[4] = 0;
+    at[5] = 0xc3;
+    for (int i = 0; i < 500; i++) {
+        at[1] = i;
+        at[2] = i >> 8;
+        good &= call() == (uint64_t)i;
+    }
+    report("code-across", good);
+}
+
+/* --- user mode ----------------------------------------------------------------------------- */
+
+static void test_user(void)
+{
+    static const uint8_t code[] = {
+        0xbf, 1, 0, 0, 0,               /* mov $1, %edi */
+        0x0f, 0x05,                     /* syscall */
+        0x0f, 0x05,                     /* syscall */
+        0x8c, 0xd8,                     /* mov %ds, %eax */
+        0x8e, 0xd8,                     /* mov %eax, %ds */
+        0xb8, 0x2a, 0, 0, 0,            /* mov $42, %eax */
+        0xcd, 0x80,                     /* int $0x80 */
+    };
+    extern uint64_t run_as_user(uint64_t address);
+    extern char syscall_entry[];
+    bool good = true;
+
+    write_msr(0xc0000081, (uint64_t)(DATA | 3) << 48 | (uint64_t)CODE << 32);
+    write_msr(0xc0000082, (uint64_t)syscall_entry);
+    write_msr(0xc0000084, 0x200);
+    for (unsigned i = 0; i < sizeof(code); i++) {
+        ((volatile uint8_t *)(PLAY + 7 * PAGE))[i] = code[i];
+    }
+    level2[0][PLAY / BLOCK] |= PTE_USER;
+    change(&level1[7], level1[7] | PTE_USER);
+    for (int i = 0; i < 1000; i++) {
+        good &= run_as_user(PLAY + 7 * PAGE) == 42;
+    }
+    digest = mix(digest, calls);
+    report("user", good && calls == 2000);
+}
+
+/* --- inputs ----------------------------------------------------------------------------------- */
+
+static void test_inputs(void)
+{
+    uint32_t a = 1, b, c = 0, d;
+    uint64_t value;
+    uint8_t has;
+    bool good = true;
+
+    asm volatile("cpuid" : "+a"(a), "=b"(b), "+c"(c), "=d"(d));
+    for (int i = 0; i < 1000; i++) {
+        digest = mix(digest, rdtsc());
+        asm volatile("mov %%cr8, %0" : "=r"(value));
+        digest = mix(digest, value);
+        asm volatile("mov %0, %%cr8" : : "r"((uint64_t)(i & 1)));
+        digest = mix(digest, read_msr(0x1b));
+        digest = mix(digest, APIC[0x390 / 4]);
+        outb(0x43, 0);                  /* the PIT's counter */
+        digest = mix(digest, inb(0x40));
+        outb(0x70, 0);
+        digest = mix(digest, inb(0x71));
+        if (c >> 30 & 1) {
+            asm volatile("rdrand %0; setc %1" : "=r"(value), "=q"(has) : : "cc");
+            digest = mix(digest, value);
+            good &= has;
+        }
+    }
+    asm volatile("mov %0, %%cr8" : : "r"(0ul));
+    report("inputs", good);
+}
+
+/* A device and memory in one instruction: fw_cfg by INS, the HPET by MOVS. */
+static void test_strings(void)
+{
+    volatile uint32_t *hpet = (uint32_t *)0xfed00000;
+    bool good = true;
+
+    hpet[0x10 / 4] = 1;
+    for (int i = 0; i < 100; i++) {
+        uint64_t to = BUFFER, n = 4, from = (uint64_t)&hpet[0xf0 / 4];
+
+        outw(0x510, 0);                 /* the signature */
+        asm volatile("rep insb" : "+D"(to), "+c"(n) : "d"(0x511) : "memory");
+        good &= *(volatile uint32_t *)BUFFER == 0x554d4551;
+        n = 1;
+        asm volatile("rep movsl" : "+D"(to), "+S"(from), "+c"(n) : : "memory");
+        digest = mix(digest, *(volatile uint32_t *)(BUFFER + 4));
+    }
+    report("strings", good);
+}
+
+/* Floating point: flags that are collected lazily, and registers. */
+static void test_float(void)
+{
+    uint32_t mxcsr = 0x1f80;
+    uint16_t status;
+
+    for (int i = 1; i < 500; i++) {
+        asm volatile("ldmxcsr %0" : : "m"(mxcsr));
+        asm volatile("cvtsi2sd %0, %%xmm0; mov $3, %%eax; cvtsi2sd %%eax, %%xmm1;"
+                     "divsd %%xmm1, %%xmm0" : : "r"(i) : "rax");
+        asm volatile("fninit; fld1; fldpi; fdivrp; fnstsw %0; fstpl %1"
+                     : "=m"(status), "=m"(*(uint64_t *)BUFFER));
+        asm volatile("stmxcsr %0; movq %%xmm0, %1" : "=m"(mxcsr), "=m"(*(uint64_t *)(BUFFER + 8)));
+        digest = mix(digest, mxcsr ^ status ^ *(uint64_t *)BUFFER ^ *(uint64_t *)(BUFFER + 8));
+        mxcsr &= 0x1f80;
+    }
+    report("float", true);
+}
+
+static void test_halts(void)
+{
+    for (int i = 0; i < 200; i++) {
+        asm volatile("hlt");
+        digest = mix(digest, interrupts);
+    }
+    report("halts", true);
+}
+
+void __attribute__((used)) run(void)
+{
+    start_processor();
+    map_play_by_pages();
+    start_interrupts();
+    test_rep();
+    test_rep_faults();
+    test_exceptions();
+    test_flags();
+    test_bases();
+    test_stale();
+    test_own_code();
+    test_code_across();
+    test_user();
+    test_inputs();
+    test_strings();
+    test_float();
+    test_halts();
+    digest = interrupts;
+    report("interrupts", interrupts > 200);
+    power_off();
+}

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""x86_64 guests: what Linux does not do, or not often enough, and Linux."""
+
+from tests.guest import bare_guest
+from tests.lib.guest_recording import GuestWorkspace
+from tests.lib.process import run
+from tests.lib.tap import check, main, test, test_each
+from tests.lib.tool import BIN, REPRISE, need
+
+work = GuestWorkspace()
+SAID = ["rep", "rep-faults", "exceptions", "flags", "bases", "stale", "own-code", "code-across",
+        "user", "inputs", "strings", "float", "halts", "interrupts"]
+CACHES = ("x-tlb-bits=6", "x-tlb-bits=14", "one-insn-per-tb=on")
+
+
+def record_bare(*options, **machine):
+    need("x86_64")
+    directory = work.place("bare-x86")
+    output, _ = work.record(directory, "--digest-interval", "1000", *options,
+                            *bare_guest.x86_command(BIN, bare_guest.build_x86(work, "one.c"),
+                                                    **machine))
+    bare_guest.check_console(output.decode(), SAID)
+    return directory, output
+
+
+@test_each(["q35 max", "pc qemu64", "q35 Nehalem"])
+def a_bare_guest_replays_identically(how):
+    machine, cpu = how.split()
+    directory, output = record_bare(machine=machine, cpu=cpu)
+    for cache in CACHES:
+        work.check_replay(directory, output, "--", "-accel", f"tcg,thread=multi,{cache}")
+    work.check_replay(directory, output, "--threads", "single")
+
+
+@test
+def a_bare_guest_replays_from_its_checkpoints():
+    directory, output = record_bare("--checkpoint-interval", "0.02", "--chaos", "3")
+    work.check_checkpoints(directory, output, 3)
+
+
+@test
+def copies_of_memory_are_coherent_at_every_boundary():
+    directory, output = record_bare()
+    shown, said = work.replay(directory, "--paranoid=1")
+    check("replayed identically" in said and "are coherent" in said, said)
+    check(shown == output, f"recorded:\n{output}\nreplayed:\n{shown}")
+
+
+@work.shared
+def linux():
+    """From power-on to the end, with checkpoints: directory, console output."""
+    need("x86_64")
+    directory = work.place("linux-x86")
+    output, _ = work.record(directory, "--arch", "x86_64", "--smp", "1", "--checkpoint-interval",
+                            "2", "--run", "forkstorm -t 2 -n 4 && pipes -t 2 -n 200 && uname -m")
+    check(b"x86_64" in output and b"reprise: end status=0" in output, output)
+    return directory, output
+
+
+@test
+def linux_replays_identically():
+    directory, output = linux()
+    work.check_replay(directory, output)
+    work.check_replay(directory, output, "--threads", "single", "--", "-accel",
+                      "tcg,thread=multi,x-tlb-bits=6")
+
+
+@test
+def linux_replays_from_its_checkpoints():
+    directory, output = linux()
+    work.check_checkpoints(directory, output, 2)
+
+
+@test
+def copies_of_memory_are_coherent_in_linux():
+    directory, _ = linux()
+    _, said = work.replay(directory, "--paranoid=50000")
+    check("replayed identically" in said and "are coherent" in said, said)
+
+
+@test
+def two_replays_leave_the_same_trace():
+    directory, _ = linux()
+    traces = [work.place(f"trace-x86-{n}") for n in (1, 2)]
+    for trace, extra in zip(traces, ((), ("--", "-accel", "tcg,thread=multi,x-tlb-bits=7"))):
+        work.replay(directory, "--trace", trace, *extra)
+    result = run(REPRISE, "compare", *traces)
+    check(result.returncode == 0 and "vCPU 0 is the same" in result.stdout, str(result))
+
+
+main(work)
