@@ -695,6 +695,13 @@ void sphere_run(Processor *p)
     sphere_unlock(&p->lock);
 }
 
+void sphere_come_after(Processor *p, Processor *other)
+{
+    sphere_lock(&other->lock);
+    order_after(p, other);
+    sphere_unlock(&other->lock);
+}
+
 bool sphere_is_granted(Processor *p)
 {
     return __atomic_load_n(&p->request.granted, __ATOMIC_ACQUIRE) == GRANT_GIVEN;

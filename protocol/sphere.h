@@ -202,6 +202,12 @@ void sphere_safe(Processor *processor, Position position);
 void sphere_doze(Processor *processor, Position position, unsigned us);
 /* Become RUNNING, with the published position as the floor. */
 void sphere_run(Processor *processor);
+/*
+ * Order the next step of @processor after all that @other has published, though no line passes:
+ * both are SAFE, and stay so meanwhile, or @processor is the caller's.  sphere_arcs() then has the
+ * arc.
+ */
+void sphere_come_after(Processor *processor, Processor *other);
 
 /*
  * Enter user mode, at a boundary; @position as for sphere_safe().  A page is closed as long as

@@ -25,6 +25,7 @@ typedef struct VcpuState {
     Position same_at;
     uint64_t store_hash;
     Registers expected;
+    bool fault_counted;
 } VcpuState;
 
 struct PlayerState {
@@ -54,6 +55,7 @@ static void save_vcpu(VcpuState *state, CPUState *cpu)
     *state = (VcpuState) {
         .at = recorder_position(cpu), .read = r->read, .next_input = r->next_input,
         .same_at = r->same_at, .store_hash = v->store_hash, .expected = r->expected,
+        .fault_counted = v->fault_counted,
     };
     state->kept = keep_bytes(&state->read);
     state->data = log_reader_copy(r->data, &state->next_input);
@@ -73,6 +75,7 @@ static RecorderVcpu *load_vcpu(const VcpuState *state)
     r->same_at = state->same_at;
     v->store_hash = state->store_hash;
     r->expected = state->expected;
+    v->fault_counted = state->fault_counted;
     r->cut = state->at;         /* until player_go_on() */
     player_stop_at_cut(v);
     v->finished = true;

@@ -36,10 +36,14 @@
 #include "replay/player-internal.h"
 
 /*
- * Steps that cpu_handle_exception() counts for an exception: the fault and its delivery.  Once an
- * instruction has raised the exception, there is no boundary before both are made.
+ * Return how many steps a vCPU may make without a boundary.  For an exception
+ * cpu_handle_exception() counts two, the fault and its delivery.  Only if the delivery touches
+ * memory, there is a boundary between them (recorder_fault_slow()).
  */
-#define EXCEPTION_STEPS 2
+static unsigned steps_without_boundary(void)
+{
+    return recorder_delivers_unlocked() ? 0 : 2;
+}
 
 Player player;
 
@@ -197,7 +201,7 @@ static bool may_pass(const RecorderVcpu *v, Position position)
     LogEventKind kind = v->replay->next.kind;
 
     return (kind == LOG_EVENT_KINDS || orders_streams(kind)) &&
-           position <= v->replay->next.position + EXCEPTION_STEPS;
+           position <= v->replay->next.position + steps_without_boundary();
 }
 
 /* Return true if @cpu is where its next event, or its cut, is due. */
@@ -564,7 +568,8 @@ bool recorder_replay_boundary(CPUState *cpu, bool *applied)
         *applied = true;
         /* Queued work turns the vCPU on, or drops all translations, outside of cpu_exec(). */
         leave = event.kind == LOG_EVENT_START || event.kind == LOG_EVENT_MAP ||
-                cpu->exception_index >= 0;
+                (event.kind == LOG_EVENT_WAKE && cpu->exception_index >= 0) ||
+                (event.kind == LOG_EVENT_WAIT && qatomic_read(&cpu->exit_request));
         if (!leave) {
             recorder_digest_if_due(cpu);
         }
@@ -574,7 +579,7 @@ bool recorder_replay_boundary(CPUState *cpu, bool *applied)
     }
     recorder_chaos(cpu);
     recorder_drop_translations(cpu);
-    if (!leave && !v->finished) {
+    if (!leave && !v->finished && cpu->exception_index < 0) {
         paranoid_check(cpu);
     }
     if (!v->finished && recorder_position(cpu) > v->replay->next.position &&
@@ -629,6 +634,7 @@ static void show_store(CPUState *cpu, hwaddr address, uint64_t value)
 
 const ReplayPort player_port = {
     .limit = limit,
+    .boundary = recorder_replay_boundary,
     .step = begin_step,
     .take = take,
     .take_if_due = take_if_due,

@@ -19,7 +19,7 @@ _reprise() {
     case $before in
     --threads) words="single parallel" ;;
     --order) words="fdr karma rerun" ;;
-    --arch) words="aarch64" ;;
+    --arch) words="aarch64 x86_64" ;;
     --image) words=$(ls "$(dirname "$(command -v "$tool")")/../images" 2> /dev/null) ;;
     --at) [ "$command" != debug ] || words="start end" ;;
     --domain) words=$(virsh -q list --name 2> /dev/null) ;;

@@ -36,6 +36,37 @@ static void xml_clear(Xml *xml)
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Xml, xml_clear)
 
+/* What a domain has by its architecture. */
+typedef struct Architecture {
+    const char *name, *machine, *console;
+    const char *features;       /* of <features>, besides Arm's interrupt controller */
+    const char *cpu;            /* of <cpu>: as in images/boot */
+} Architecture;
+
+static const Architecture architectures[] = {
+    {
+        .name = "aarch64", .machine = "virt", .console = "console=ttyAMA0",
+        .features = "    <pmu state='off'/>\n",
+        .cpu = "    <model fallback='forbid'>cortex-a72</model>\n",
+    }, {
+        .name = "x86_64", .machine = "q35", .console = "console=ttyS0",
+        .features = "    <acpi/>\n    <apic/>\n",
+        .cpu = "    <model fallback='forbid'>Nehalem</model>\n"
+               "    <feature policy='require' name='rdrand'/>\n",
+    },
+};
+
+/* Return NULL if there is no such architecture. */
+static const Architecture *architecture_of(const Xml *xml)
+{
+    for (size_t i = 0; i < G_N_ELEMENTS(architectures); i++) {
+        if (g_str_equal(xml->guest.arch ? xml->guest.arch : "aarch64", architectures[i].name)) {
+            return &architectures[i];
+        }
+    }
+    return NULL;
+}
+
 static const char usage[] =
     "usage: reprise xml [OPTION...] > FILE; virsh define FILE\n"
     "\n"
@@ -44,7 +75,7 @@ static const char usage[] =
     "are given.  reprise start --domain NAME records it.\n"
     "\n"
     "  --name NAME       of the domain (default: reprise)\n"
-    "  --arch A          aarch64, the only one so far that can be recorded\n"
+    "  --arch A          aarch64 or x86_64 (default: aarch64)\n"
     "  --smp N           vCPUs (default: 1)\n"
     "  --mem MiB         memory (default: 512)\n"
     "  --image NAME      instead of the stock guest's, an image that images/build\n"
@@ -52,7 +83,7 @@ static const char usage[] =
     "  --run CMD         what the stock guest runs (default: a shell)\n"
     "  --kernel FILE     another kernel, and with it:\n"
     "  --initrd FILE     its initrd (default: none)\n"
-    "  --append TEXT     its parameters (default: console=ttyAMA0)\n"
+    "  --append TEXT     its parameters (default: the console's)\n"
     "  --console FILE    where the console's output goes (default: a terminal, for\n"
     "                    virsh console)\n"
     "  --help            show this text\n"
@@ -65,8 +96,8 @@ static const char usage[] =
 /* Return what is wrong with the options, in words, or NULL. */
 static const char *check_options(const Xml *xml)
 {
-    if (xml->guest.arch && !g_str_equal(xml->guest.arch, "aarch64")) {
-        return "--arch: only aarch64 guests can be recorded so far";
+    if (!architecture_of(xml)) {
+        return "--arch: aarch64 or x86_64";
     }
     if (xml->guest.smp < 0 || xml->guest.mem < 0) {
         return "--smp and --mem: at least 1";
@@ -142,6 +173,7 @@ static char *absolute(const char *path)
 static char *complete(Xml *xml, GError **error)
 {
     g_auto(GStrv) command = NULL;
+    g_autofree char *name = NULL;
     char *emulator;
 
     xml->guest.smp = xml->guest.smp ? xml->guest.smp : 1;
@@ -153,11 +185,12 @@ static char *complete(Xml *xml, GError **error)
         g_free(xml->initrd);
         xml->kernel = kernel;
         xml->initrd = initrd;
-        xml->append = xml->append ? xml->append : g_strdup("console=ttyAMA0");
-        emulator = emulator_find("qemu-system-aarch64");
+        xml->append = xml->append ? xml->append : g_strdup(architecture_of(xml)->console);
+        name = g_strdup_printf("qemu-system-%s", architecture_of(xml)->name);
+        emulator = emulator_find(name);
         if (!emulator) {
             g_set_error(error, G_FILE_ERROR, G_FILE_ERROR_NOENT,
-                        "no qemu-system-aarch64 beside reprise: run ./configure and make first");
+                        "no %s beside reprise: run ./configure and make first", name);
         }
         return emulator;
     }
@@ -180,29 +213,32 @@ static void put(GString *text, const char *format, const char *value)
 
 static void put_machine(GString *text, const Xml *xml)
 {
+    const Architecture *arch = architecture_of(xml);
+
     put(text, "  <name>%s</name>\n", xml->name ? xml->name : "reprise");
     g_string_append_printf(text, "  <memory unit='MiB'>%d</memory>\n"
                            "  <vcpu>%d</vcpu>\n"
                            "  <os>\n"
-                           "    <type arch='aarch64' machine='virt'>hvm</type>\n",
-                           xml->guest.mem, xml->guest.smp);
+                           "    <type arch='%s' machine='%s'>hvm</type>\n",
+                           xml->guest.mem, xml->guest.smp, arch->name, arch->machine);
     put(text, "    <kernel>%s</kernel>\n", xml->kernel);
     if (xml->initrd) {
         put(text, "    <initrd>%s</initrd>\n", xml->initrd);
     }
     put(text, "    <cmdline>%s</cmdline>\n", xml->append);
-    g_string_append_printf(text, "  </os>\n"
-                           "  <features>\n"
-                           "    <gic version='%d'/>\n"
-                           "    <pmu state='off'/>\n"
+    g_string_append(text, "  </os>\n  <features>\n");
+    if (arch == &architectures[0]) {
+        g_string_append_printf(text, "    <gic version='%d'/>\n",
+                               xml->guest.smp > GIC2_VCPUS ? 3 : 2);
+    }
+    g_string_append_printf(text, "%s"
                            "  </features>\n"
                            "  <cpu mode='custom' match='exact'>\n"
-                           "    <model fallback='forbid'>cortex-a72</model>\n"
+                           "%s"
                            "  </cpu>\n"
                            "  <on_poweroff>destroy</on_poweroff>\n"
                            "  <on_reboot>destroy</on_reboot>\n"
-                           "  <on_crash>destroy</on_crash>\n",
-                           xml->guest.smp > GIC2_VCPUS ? 3 : 2);
+                           "  <on_crash>destroy</on_crash>\n", arch->features, arch->cpu);
 }
 
 static char *definition(const Xml *xml, const char *emulator)

@@ -162,8 +162,8 @@ static int run_help(int argc, char **argv)
         printf("  %-10s %s\n", commands[i].name, commands[i].help);
     }
     printf("\n"
-           "reprise help COMMAND tells more.  So far a guest that is to be recorded must\n"
-           "be aarch64, with up to 16 vCPUs.\n"
+           "reprise help COMMAND tells more.  A guest that is to be recorded must be\n"
+           "aarch64 or x86_64, with up to 16 vCPUs.\n"
            "\n"
            "exit status: 0 success; 1 a replay diverged, recordings differ, or a recording\n"
            "ended early or is damaged; 2 unusable input or usage, or a guest that cannot\n"

@@ -31,6 +31,7 @@
 #include "hw/recorder/access.h"
 #include "hw/recorder/chaos-vcpu.h"
 #include "hw/recorder/episodes.h"
+#include "hw/recorder/exclusive.h"
 #include "hw/recorder/machine-state.h"
 #include "hw/recorder/recorder.h"
 #include "hw/recorder/replay-port.h"
@@ -62,6 +63,11 @@ static void emit_wait(Processor *p, unsigned from, Position source, void *opaque
 static void log_arcs(RecorderVcpu *v)
 {
     sphere_arcs(v->record.processor, emit_wait, v);
+}
+
+void recorder_log_arcs(CPUState *cpu)
+{
+    log_arcs(cpu->recorder);
 }
 
 /*
@@ -141,6 +147,7 @@ void recorder_enter_running(CPUState *cpu)
     recorder_waits(v, RECORDER_WAITS_FOR_NOTHING);
     qatomic_set(&v->record.running, true);
     log_stream_resume(v->log);
+    log_arcs(v);                /* of a change of the memory map */
     if (recorder_has_lost(v)) {
         recorder_kick(cpu);
     }
@@ -229,16 +236,29 @@ static void have_all_memory(CPUState *cpu)
     }
 }
 
+void recorder_leave_user(CPUState *cpu)
+{
+    Processor *p = cpu->recorder->record.processor;
+
+    if (sphere_in_user(p)) {
+        sphere_leave_user(p);
+    }
+}
+
 /*
  * Tell the sphere that the vCPU is in user mode: other processors may take lines that only the
- * kernel can reach.  recorder_step_slow() ends that.  The kernel is entered by exceptions alone,
- * and their delivery is a step.
+ * kernel can reach.  It must be told of the end before the vCPU accesses such a line.  The kernel
+ * is entered by exceptions and interrupts, whose delivery is a step (recorder_step_slow()); on x86
+ * also by instructions, which access nothing that is closed (SYSCALL), or say so in
+ * recorder_access() (far calls), and return to a boundary.
  */
 static void tell_mode(CPUState *cpu)
 {
     RecorderVcpu *v = cpu->recorder;
 
-    if (!v->alone && !sphere_in_user(v->record.processor) && recorder_in_user_mode(cpu) &&
+    if (!recorder_in_user_mode(cpu)) {
+        recorder_leave_user(cpu);
+    } else if (!v->alone && !v->delivers && !sphere_in_user(v->record.processor) &&
         cpu->exception_index < 0 &&
         sphere_is_settled(v->record.processor, recorder_position(cpu))) {
         sphere_enter_user(v->record.processor, recorder_position(cpu));
@@ -273,6 +293,7 @@ void recorder_safepoint(CPUState *cpu)
     Position look_again;
     bool waited;
 
+    qatomic_set(&v->record.safepoints, v->record.safepoints + 1);
     if (v->record.running) {
         waited = v->record.asked;       /* for a line that is not to be offered before it is used */
         complete(cpu);
@@ -326,88 +347,18 @@ void recorder_resumed_slow(CPUState *cpu)
 
 void recorder_resume_delivery(CPUState *cpu)
 {
+    complete(cpu);
     if (cpu->recorder->alone) {
         have_all_memory(cpu);
     }
     take_drops(cpu);
 }
 
-/* Have every line granted at once: no other vCPU runs. */
-void recorder_exclusive_begin_slow(CPUState *cpu)
-{
-    RecorderVcpu *v = cpu->recorder;
-
-    recorder_enter_running(cpu);
-    sphere_set_exclusive(v->record.processor, true);
-    sphere_counts(v->record.processor)->exclusive++;
-    recorder_safepoint(cpu);
-    recorder_grant_one(cpu);
-}
-
-/*
- * Return the reason once, since it holds for one attempt.  If the host cannot run the instruction
- * in parallel, that ends in EXCP_ATOMIC, and the next attempt is serial, as in replay.
- */
-bool recorder_exclusive_for_lines_slow(CPUState *cpu)
-{
-    bool lacks_lines = cpu->recorder->record.lacks_lines;
-
-    cpu->recorder->record.lacks_lines = false;
-    return lacks_lines;
-}
-
-/*
- * Count the fault of an exclusive step as a step, and deliver its exception.  The step has read
- * what made it fault, so it must end before the vCPU is SAFE and other vCPUs may write that.  The
- * exception is delivered here because a vCPU that is stopped before the delivery could be saved in
- * a checkpoint, which does not contain the pending exception.  The delivery of a firmware call may
- * longjmp; then cpu_exec_step_atomic() calls recorder_exclusive_end() again.
- */
-static void take_exception(CPUState *cpu)
-{
-    recorder_fault_slow(cpu);
-    bql_lock();
-    cpu->cc->tcg_ops->do_interrupt(cpu);
-    bql_unlock();
-    recorder_step_slow(cpu);
-    /* As in cpu_handle_exception(): gdb sees the first instruction of the handler. */
-    cpu->exception_index = cpu->singlestep_enabled ? EXCP_DEBUG : -1;
-}
-
-void recorder_exclusive_end_slow(CPUState *cpu)
-{
-    RecorderVcpu *v = cpu->recorder;
-
-    if (v->record.processor) {
-        sphere_set_exclusive(v->record.processor, false);
-    }
-    if (cpu->exception_index == EXCP_DEBUG && cpu->watchpoint_hit &&
-        cpu->watchpoint_hit->flags & BP_CPU) {
-        /* A watchpoint of the guest: the handler raises a fault, and longjmps to here again. */
-        cpu->cc->tcg_ops->debug_excp_handler(cpu);
-    }
-    if (cpu->exception_index >= 0 && cpu->exception_index < EXCP_INTERRUPT) {
-        take_exception(cpu);
-    }
-    if (recorder_recording()) {
-        recorder_leave_running(cpu, true);
-    }
-}
-
 /* --- accesses ------------------------------------------------------------------ */
 
-/* Run the instruction whose start was restored while no other vCPU runs: all lines are granted. */
-G_NORETURN static void run_exclusively(CPUState *cpu)
-{
-    cpu->recorder->record.lacks_lines = true;
-    cpu->cflags_next_tb = -1;
-    cpu->exception_index = EXCP_ATOMIC;
-    cpu_loop_exit(cpu);
-}
-
 /*
- * Undo the running instruction, and run it again after the wait.  After too many attempts, run it
- * exclusively.
+ * Undo the running instruction or delivery, and run it again after the wait.  After too many
+ * attempts, run it exclusively.
  */
 G_NORETURN static void abandon(CPUState *cpu, uintptr_t retaddr)
 {
@@ -422,9 +373,9 @@ G_NORETURN static void abandon(CPUState *cpu, uintptr_t retaddr)
     v->record.tried = instruction;
     sphere_counts(v->record.processor)->abandoned++;
     if (v->record.tries > chaos.most_tries) {
-        run_exclusively(cpu);
+        recorder_run_exclusively(cpu);
     }
-    recorder_run_again(cpu);
+    recorder_run_step_again(cpu);
 }
 
 /*
@@ -532,7 +483,13 @@ void recorder_access_slow(CPUState *cpu, const void *host, unsigned size, bool w
         if (write) {
             recorder_fail("the guest wrote to memory that is not its main memory");
         }
-    } else if (!in_l1(v, offset, size, write ? L1_WRITE : L1_READ) &&
+        return;
+    }
+    if (sphere_in_user(v->record.processor) &&
+        !sphere_is_open(sphere_of(v->record.processor), offset)) {
+        recorder_leave_user(cpu);       /* x86: descriptors, for example */
+    }
+    if (!in_l1(v, offset, size, write ? L1_WRITE : L1_READ) &&
                !was_with_device(cpu, retaddr) &&
                !sphere_take_back(v->record.processor, offset, size, access)) {
         if (write) {
@@ -571,16 +528,6 @@ static bool may_write(const RecorderVcpu *v, const void *host, unsigned size)
     uint64_t offset;
 
     return host && recorder_ram_offset(host, &offset) && in_l1(v, offset, size, L1_WRITE);
-}
-
-void recorder_be_exclusive(CPUState *cpu, uintptr_t retaddr)
-{
-    RecorderVcpu *v = cpu->recorder;
-
-    if (recorder_recording() && needs_lines(v) && !sphere_is_exclusive(v->record.processor)) {
-        cpu_restore_state(cpu, retaddr);
-        run_exclusively(cpu);
-    }
 }
 
 /*
@@ -685,14 +632,51 @@ void recorder_table_access(CPUState *cpu, uint64_t offset, bool entered)
 {
     RecorderVcpu *v = cpu->recorder;
 
-    if (!needs_lines(v) || was_with_device(cpu, v->walk_retaddr)) {
+    if (!needs_lines(v)) {
         return;
     }
-    if (!entered) {
+    if (!entered && !was_with_device(cpu, v->walk_retaddr)) {
         answer(cpu, sphere_enter_table(v->record.processor, offset), v->walk_retaddr);
     }
-    if (!in_l1(v, offset, 8, L1_READ)) {
+    if (!in_l1(v, offset, 8, L1_READ) && !was_with_device(cpu, v->walk_retaddr)) {
         answer(cpu, sphere_acquire(v->record.processor, offset, 8, SPHERE_READ), v->walk_retaddr);
+    }
+}
+
+/*
+ * Count the step of a flag that the running instruction sets: it comes before the instruction,
+ * which is charged already.
+ */
+static void step_before_insn(CPUState *cpu)
+{
+    RecorderVcpu *v = cpu->recorder;
+
+    v->base++;
+    if (cpu->neg.icount_decr.u16.low > 0) {
+        cpu->neg.icount_decr.u16.low--; /* up to the same limit */
+        v->granted--;
+    }
+    recorder_count(v, RECORDER_COUNT_OTHER_STEPS);
+    sphere_boundary(v->record.processor, recorder_position_in_insn(cpu));
+}
+
+/*
+ * Log the flag that an exclusive instruction, fetch or delivery is about to set, as a step before
+ * it.  It must not run again: it may have made stores, or keep what it has loaded.  Nobody can look
+ * meanwhile.
+ */
+static void log_flag_exclusively(CPUState *cpu, uint64_t offset, uint64_t word)
+{
+    RecorderVcpu *v = cpu->recorder;
+    bool in_insn = v->walk_retaddr;
+
+    log_event(v->log, LOG_EVENT_ACCESS_FLAG,
+              in_insn ? recorder_position_in_insn(cpu) : recorder_position(cpu), offset, word);
+    if (in_insn) {
+        step_before_insn(cpu);
+    } else {
+        recorder_step_slow(cpu);
+        recorder_grant_one(cpu);
     }
 }
 
@@ -722,6 +706,10 @@ void recorder_walk_writes_slow(CPUState *cpu, void *host, uint64_t word)
         return;
     }
     answer(cpu, sphere_acquire(v->record.processor, offset, 8, SPHERE_WRITE), v->walk_retaddr);
+    if (sphere_is_exclusive(v->record.processor)) {
+        log_flag_exclusively(cpu, offset, word);
+        return;
+    }
     if (v->walk_retaddr) {
         cpu_restore_state(cpu, v->walk_retaddr);
     }
@@ -729,7 +717,7 @@ void recorder_walk_writes_slow(CPUState *cpu, void *host, uint64_t word)
     log_event(v->log, LOG_EVENT_ACCESS_FLAG, recorder_position(cpu), offset, word);
     qatomic_set((uint64_t *)host, word);
     recorder_step_slow(cpu);
-    recorder_run_again(cpu);
+    recorder_run_step_again(cpu);
 }
 
 void recorder_translated_slow(CPUState *cpu, int mmu_idx, const void *host)

@@ -48,9 +48,13 @@ static inline bool recorder_has_lost(const RecorderVcpu *v)
  */
 void recorder_safepoint(CPUState *cpu);
 
+/* Log what the sphere has told the vCPU's processor.  Recording only. */
+void recorder_log_arcs(CPUState *cpu);
+/* Tell the sphere that the vCPU may access what user mode cannot reach.  Recording only. */
+void recorder_leave_user(CPUState *cpu);
 /*
- * Prepare a vCPU for a delivery that touches memory: it may have been SAFE since its boundary,
- * because it waited for the BQL.
+ * Prepare a vCPU for a delivery that touches memory.  The vCPU may have been SAFE since its
+ * boundary, because it waited for the BQL, or have abandoned the delivery.  Recording only.
  */
 void recorder_resume_delivery(CPUState *cpu);
 
@@ -69,11 +73,6 @@ typedef struct RecorderRange {
  */
 void recorder_prepare_stores(CPUState *cpu, const RecorderRange *ranges, unsigned n,
                              bool one_by_one, uintptr_t retaddr);
-/*
- * Run the instruction again, exclusively, if it needs lines and does not run so already.  Otherwise
- * return.
- */
-void recorder_be_exclusive(CPUState *cpu, uintptr_t retaddr);
 /*
  * Obtain permission to read the table word at @offset of main RAM, and to keep translations made
  * from it.  @entered: the vCPU already keeps translations made from the page.  Does not return if

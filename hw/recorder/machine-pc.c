@@ -11,20 +11,18 @@
 /* The data port of the first serial port. */
 #define COM1 0x3f8
 
+/* QEMU means "off" if it is not told: a patch of ours. */
 static bool is_on(MachineState *machine, const char *property)
 {
     g_autofree char *value = object_property_print(OBJECT(machine), property, false, NULL);
 
-    return g_strcmp0(value, "off") != 0;
+    return g_strcmp0(value, "on") == 0;
 }
 
 static char *objection(MachineState *machine)
 {
-    if (machine->smp.cpus > 1) {
-        return g_strdup("several x86_64 vCPUs so far (-smp 1)");
-    }
     if (is_on(machine, "smm")) {
-        return g_strdup("system management mode (add smm=off to -machine)");
+        return g_strdup("system management mode (smm=off in -machine)");
     }
     if (recorder_machine_has("kvmvapic")) {
         return g_strdup("code that QEMU puts into the guest (-global apic-common.vapic=off)");

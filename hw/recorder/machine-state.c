@@ -237,6 +237,29 @@ static int load_cpus(QEMUFile *file)
  * Save without the state that all CPUs have in common.  None of it is needed.  Loading it would
  * invalidate all TBs, since most code that loads it has written memory without TCG's knowledge.
  */
+/* Save the exception that a vCPU has raised but not delivered, if any. */
+static void save_pending(QEMUFile *file, CPUState *cpu)
+{
+    uint64_t words[RECORDER_PENDING_WORDS];
+
+    recorder_get_pending(cpu, words);
+    qemu_put_be32(file, cpu->exception_index);
+    for (unsigned i = 0; i < ARRAY_SIZE(words); i++) {
+        qemu_put_be64(file, words[i]);
+    }
+}
+
+static void load_pending(QEMUFile *file, CPUState *cpu)
+{
+    uint64_t words[RECORDER_PENDING_WORDS];
+
+    cpu->exception_index = qemu_get_be32(file);
+    for (unsigned i = 0; i < ARRAY_SIZE(words); i++) {
+        words[i] = qemu_get_be64(file);
+    }
+    recorder_set_pending(cpu, words);
+}
+
 GByteArray *machine_state_save_registers(void)
 {
     QIOChannelBuffer *channel = qio_channel_buffer_new(64 * 1024);
@@ -250,6 +273,7 @@ GByteArray *machine_state_save_registers(void)
         recorder_before_save(cpu);
         failed = vmstate_save_state(file, cpu->cc->sysemu_ops->legacy_vmsd, cpu, NULL);
         assert(!failed);
+        save_pending(file, cpu);
     }
     qemu_put_byte(file, 0);     /* the loader looks one byte ahead */
     qemu_fflush(file);
@@ -275,7 +299,7 @@ void machine_state_load_registers(const GByteArray *bytes)
         assert(!failed);
         cpu->halted = 0;
         cpu->interrupt_request = 0;
-        cpu->exception_index = -1;
+        load_pending(file, cpu);
     }
     qemu_fclose(file);
     object_unref(OBJECT(channel));

@@ -10,8 +10,8 @@
 #include "hw/boards.h"
 #include "qapi/error.h"
 
+#include "hw/recorder/map-change.h"
 #include "hw/recorder/memory-map.h"
-#include "hw/recorder/vcpu.h"
 
 static MemoryRegion *main_ram(void)
 {

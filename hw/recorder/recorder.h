@@ -129,15 +129,14 @@ static inline void recorder_step(CPUState *cpu)
 
 /*
  * Count the attempt of an instruction that has faulted as a step.  Called before the exception is
- * delivered, which is another step.
+ * delivered, which is another step.  Return false if the vCPU must leave cpu_exec() first, and keep
+ * the exception: replaying, where the delivery may have to wait.
  */
-void recorder_fault_slow(CPUState *cpu);
+bool recorder_fault_slow(CPUState *cpu);
 
-static inline void recorder_fault(CPUState *cpu)
+static inline bool recorder_fault(CPUState *cpu)
 {
-    if (recorder_active()) {
-        recorder_fault_slow(cpu);
-    }
+    return !recorder_active() || recorder_fault_slow(cpu);
 }
 
 /*
@@ -155,12 +154,15 @@ static inline void recorder_interrupt(CPUState *cpu, int exception, int level)
 
 /*
  * Bracket the delivery of interrupt @vector to an x86 vCPU, which touches memory.  The delivery is
- * a step.  If it raises an exception, recorder_fault() ends it.  Called with the BQL held.
+ * a step.  If it raises an exception, recorder_fault() ends it.  If it is abandoned, it is made
+ * again at the next boundary.  Called with the BQL held.
  */
 typedef enum RecorderX86Interrupt {
     RECORDER_X86_HARD,          /* from a PIC or an APIC */
     RECORDER_X86_NMI,
     RECORDER_X86_MCE,
+    RECORDER_X86_INIT,          /* resets the vCPU; touches no memory */
+    RECORDER_X86_SIPI,          /* starts it; touches no memory */
 } RecorderX86Interrupt;
 
 void recorder_interrupt_begins_slow(CPUState *cpu, int vector, RecorderX86Interrupt kind);
@@ -267,6 +269,19 @@ static inline void recorder_access(CPUState *cpu, const void *host, unsigned siz
  */
 void recorder_stores_in_two_pages(CPUState *cpu, const void *host, unsigned size,
                                   const void *next_host, unsigned next_size, uintptr_t retaddr);
+
+/*
+ * Obtain permission for several stores of an x86 instruction or delivery, before the first: all in
+ * the @size bytes at @address, at most two pages, up- or @downwards.  What would fault is left to
+ * the stores.  Does not return if the vCPU must wait, or be exclusive.
+ */
+void recorder_prepare(CPUArchState *env, vaddr address, unsigned size, bool downwards, int mmu_idx,
+                      uintptr_t retaddr);
+/*
+ * Run the instruction or delivery exclusively, if several vCPUs are recorded: otherwise, or if it
+ * does, return.
+ */
+void recorder_be_exclusive(CPUState *cpu, uintptr_t retaddr);
 
 /*
  * Return true if a store to @host must take the slow path (TLB_NOTDIRTY), whatever the TLB entry

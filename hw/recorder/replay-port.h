@@ -20,6 +20,8 @@ typedef struct ReplayPort {
      * waits for it.
      */
     Position (*limit)(CPUState *cpu);
+    /* Apply what is due between a fault and its delivery: recorder_replay_boundary(). */
+    bool (*boundary)(CPUState *cpu, bool *applied);
     /* Begin a step at @position that is not an instruction; a divergence if an event is due. */
     void (*step)(CPUState *cpu, Position position);
     /*

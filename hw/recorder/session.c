@@ -25,6 +25,7 @@
 #include "hw/recorder/limits.h"
 #include "hw/recorder/machine.h"
 #include "hw/recorder/machine-state.h"
+#include "hw/recorder/map-change.h"
 #include "hw/recorder/memory-map.h"
 #include "hw/recorder/paused.h"
 #include "hw/recorder/recorder.h"
@@ -237,6 +238,7 @@ static bool begin(Error **errp)
     }
     log_writer_hold_waits(session.writer, chaos.hold_waits);
     recorder_translations_start();
+    recorder_map_changes_start();
     session.sphere = make_sphere(session.manifest->n_vcpus);
     recorder_episodes_start(session.writer, session.sphere, &session.manifest->orders);
     run_on_all(attach_vcpu, RUN_ON_CPU_NULL);

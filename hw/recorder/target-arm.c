@@ -226,6 +226,15 @@ void recorder_forget_past(CPUState *cpu)
     hw_watchpoint_update_all(ARM_CPU(cpu));
 }
 
+void recorder_get_pending(CPUState *cpu, uint64_t words[RECORDER_PENDING_WORDS])
+{
+    memset(words, 0, RECORDER_PENDING_WORDS * sizeof(*words));
+}
+
+void recorder_set_pending(CPUState *cpu, const uint64_t words[RECORDER_PENDING_WORDS])
+{
+}
+
 void recorder_before_save(CPUState *cpu)
 {
 }

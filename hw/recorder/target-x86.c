@@ -8,12 +8,15 @@
 #include "cpu-internal.h"
 #include "exec/cputlb.h"
 #include "exec/exec-all.h"
+#include "exec/helper-proto.h"
 #include "exec/translation-block.h"
 #include "qapi/error.h"
+#include "qemu/main-loop.h"
 #include "qom/object.h"
 #include "tcg/helper-tcg.h"
 #include "tcg/insn-start-words.h"
 
+#include "hw/recorder/access.h"
 #include "hw/recorder/recorder.h"
 #include "hw/recorder/target.h"
 #include "hw/recorder/vcpu.h"
@@ -54,6 +57,9 @@ static uint64_t digest_of_others(CPUX86State *env)
     digest = recorder_mix(digest, env->bndcs_regs.cfgu);
     digest = recorder_mix(digest, env->bndcs_regs.sts);
     digest = recorder_mix(digest, env->msr_bndcfgs);
+    for (unsigned i = 0; i < ARRAY_SIZE(env->mce_banks); i++) {
+        digest = recorder_mix(digest, env->mce_banks[i]);
+    }
     digest = recorder_mix(digest, env->mtrr_deftype);
     digest = recorder_mix(digest, env->mcg_status);
     digest = recorder_mix(digest, env->mcg_ctl);
@@ -150,6 +156,72 @@ void recorder_widen_store(CPUState *cpu, uint64_t *offset, unsigned *size)
 {
 }
 
+/* --- several stores --------------------------------------------------------------------- */
+
+/* Probe for stores to @size bytes within a page.  Return false if there is no RAM to write to. */
+static bool probe_stores(CPUX86State *env, vaddr address, unsigned size, int mmu_idx,
+                         uintptr_t retaddr, RecorderRange *range)
+{
+    int flags, error_code = env->error_code;    /* a probe that fails changes it */
+    void *host;
+
+    flags = probe_access_flags(env, address, size, MMU_DATA_STORE, mmu_idx, true, &host, retaddr);
+    env->error_code = error_code;
+    *range = (RecorderRange) { host, size };
+    return !(flags & TLB_INVALID_MASK) && host;
+}
+
+/*
+ * Probe in the order of the stores, and not behind one that faults: a probe sets flags of the page.
+ */
+void recorder_prepare(CPUX86State *env, vaddr address, unsigned size, bool downwards, int mmu_idx,
+                      uintptr_t retaddr)
+{
+    CPUState *cpu = env_cpu(env);
+    unsigned low = MIN(size, -(address | TARGET_PAGE_MASK));
+    vaddr at[2] = { address, address + low };
+    unsigned sizes[2] = { low, size - low };
+    RecorderRange ranges[2];
+    unsigned n = 0;
+
+    if (!recorder_recording() || cpu->recorder->alone) {
+        return;
+    }
+    for (unsigned i = 0; i < 2; i++) {
+        unsigned part = downwards ? 1 - i : i;
+
+        if (!sizes[part]) {
+            continue;
+        }
+        if (!probe_stores(env, at[part], sizes[part], mmu_idx, retaddr, &ranges[n])) {
+            break;
+        }
+        n++;
+    }
+    recorder_prepare_stores(cpu, ranges, n, true, retaddr);
+}
+
+void HELPER(recorder_prepare)(CPUX86State *env, target_ulong address, uint32_t size,
+                              uint32_t mmu_idx)
+{
+    recorder_prepare(env, address, size, false, mmu_idx, GETPC());
+}
+
+/* Run the instruction exclusively if it is about to read a device: it writes memory then. */
+void HELPER(recorder_no_device)(CPUX86State *env, target_ulong address, uint32_t size,
+                                uint32_t mmu_idx)
+{
+    int flags, error_code = env->error_code;
+    void *host;
+
+    flags = probe_access_flags(env, address, MIN(size, -(address | TARGET_PAGE_MASK)),
+                               MMU_DATA_LOAD, mmu_idx, true, &host, GETPC());
+    env->error_code = error_code;
+    if (!(flags & TLB_INVALID_MASK) && flags & TLB_MMIO) {
+        cpu_loop_exit_atomic(env_cpu(env), GETPC());
+    }
+}
+
 /* --- interrupts --------------------------------------------------------------------------- */
 
 bool recorder_delivers_unlocked(void)
@@ -169,10 +241,40 @@ void recorder_deliver(CPUState *cpu, int vector, int kind)
     case RECORDER_X86_MCE:
         do_interrupt_x86_hardirq(env, EXCP12_MCHK, 0);
         break;
+    case RECORDER_X86_INIT:
+        bql_lock();
+        do_cpu_init(env_archcpu(env));
+        bql_unlock();
+        recorder_forget_past(cpu);
+        cpu->halted = 0;        /* the next event is the wake-up */
+        break;
+    case RECORDER_X86_SIPI:
+        cpu_x86_load_seg_cache_sipi(env_archcpu(env), vector);
+        break;
     default:
         do_interrupt_x86_hardirq(env, vector, 1);
         break;
     }
+}
+
+void recorder_get_pending(CPUState *cpu, uint64_t words[RECORDER_PENDING_WORDS])
+{
+    const CPUX86State *env = cpu_env(cpu);
+
+    words[0] = (uint32_t)env->error_code;
+    words[1] = env->exception_is_int;
+    words[2] = env->exception_next_eip;
+    words[3] = (uint32_t)env->old_exception;
+}
+
+void recorder_set_pending(CPUState *cpu, const uint64_t words[RECORDER_PENDING_WORDS])
+{
+    CPUX86State *env = cpu_env(cpu);
+
+    env->error_code = words[0];
+    env->exception_is_int = words[1];
+    env->exception_next_eip = words[2];
+    env->old_exception = (int32_t)words[3];
 }
 
 /* A halted vCPU that traps each instruction traps HLT when it goes on: x86_cpu_exec_halt(). */

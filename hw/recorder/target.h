@@ -20,6 +20,13 @@ void recorder_registers(CPUState *cpu, Registers *registers);
  * interrupt may raise an exception, and longjmp.
  */
 void recorder_deliver(CPUState *cpu, int number, int kind);
+/*
+ * A vCPU that is replayed may be stopped between a fault and its delivery, if the delivery touches
+ * memory.  Get or set what the delivery depends on besides registers and the exception's number.
+ */
+#define RECORDER_PENDING_WORDS 4
+void recorder_get_pending(CPUState *cpu, uint64_t words[RECORDER_PENDING_WORDS]);
+void recorder_set_pending(CPUState *cpu, const uint64_t words[RECORDER_PENDING_WORDS]);
 /* Finish what halted the vCPU, before it goes on: it may have raised an exception.  Replaying. */
 void recorder_woken(CPUState *cpu);
 /* Return the state of the A20 gate of an x86 vCPU, or set it. */

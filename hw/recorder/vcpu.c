@@ -16,6 +16,7 @@
 #include "hw/recorder/access.h"
 #include "hw/recorder/chaos-vcpu.h"
 #include "hw/recorder/episodes.h"
+#include "hw/recorder/map-change.h"
 #include "hw/recorder/paused.h"
 #include "hw/recorder/recorder.h"
 #include "hw/recorder/replay-port.h"
@@ -77,6 +78,7 @@ void recorder_vcpu_attach(CPUState *cpu, RecorderVcpu *v)
     v->translations.user_tables = RECORDER_ALL; /* unknown: the vCPU may be in user mode */
     v->random = chaos_stream(&chaos, SPHERE_MAX_PROCESSORS + cpu->cpu_index);
     v->granted = cpu->neg.icount_decr.u16.low = 0;
+    v->record.exclusive_exception = -1;
     cpu->tcg_cflags |= CF_USE_ICOUNT;
     if (v->record.processor && !v->alone && !recorder_force_slow_path) {
         cpu->tcg_cflags |= CF_RECORD;
@@ -120,7 +122,6 @@ void recorder_vcpu_free(RecorderVcpu *v)
 {
     recorder_translations_free(v->translations.made);
     g_free(v->record.code_pages);
-    g_free(v->record.new_map);
     g_free(v);
 }
 
@@ -187,29 +188,48 @@ void recorder_step_slow(CPUState *cpu)
     v->base++;
     recorder_count(v, RECORDER_COUNT_OTHER_STEPS);
     if (recorder_recording()) {
-        if (sphere_in_user(v->record.processor)) {
-            sphere_leave_user(v->record.processor);     /* this may be an entry into the kernel */
-        }
+        recorder_leave_user(cpu);       /* this may be an entry into the kernel */
         sphere_boundary(v->record.processor, now + 1);     /* later arcs lead to the next step */
     }
     recorder_grant(cpu, recorder_limit(cpu));
 }
 
 /*
- * Count the fault as a step, unless record_walk() in input.c has counted it already.  The fault of
- * an interrupt's delivery is another step, behind that of the interrupt.
+ * Count the fault as a step, unless record_walk() in input.c has counted it already, or the
+ * delivery was abandoned.  The fault of an interrupt's delivery is another step, behind that of the
+ * interrupt.
+ *
+ * The delivery to an x86 vCPU touches memory, so it may have to wait like an instruction.  Replay
+ * has a boundary between the fault and its delivery, at which it applies what recording has logged
+ * there.  A replayed vCPU can leave cpu_exec() there, and be stopped: @fault_counted and the
+ * exception stay.
  */
-void recorder_fault_slow(CPUState *cpu)
+bool recorder_fault_slow(CPUState *cpu)
 {
     RecorderVcpu *v = cpu->recorder;
+    bool applied = false;
 
     if (v->delivers) {
         recorder_interrupt_ends_slow(cpu);
+        if (recorder_replaying() && replay_port->boundary(cpu, &applied)) {
+            return false;
+        }
     }
     if (!v->fault_counted) {
         recorder_step_slow(cpu);
     }
+    if (!recorder_delivers_unlocked()) {
+        v->fault_counted = false;
+        return true;
+    }
+    v->fault_counted = true;
+    if (recorder_recording()) {
+        recorder_resume_delivery(cpu);
+    } else if (replay_port->boundary(cpu, &applied)) {
+        return false;
+    }
     v->fault_counted = false;
+    return true;
 }
 
 /* --- digests ---------------------------------------------------------------- */
@@ -270,44 +290,14 @@ void recorder_digest_if_due(CPUState *cpu)
 
 /* --- recording -------------------------------------------------------------- */
 
-/* Log the new map.  The vCPU then has to drop all translations, outside of cpu_exec(). */
-static bool log_map(CPUState *cpu)
-{
-    RecorderVcpu *v = cpu->recorder;
-    g_autofree char *map = g_steal_pointer(&v->record.new_map);
-    uint64_t n_ranges = 0;
-
-    if (!map) {
-        return false;
-    }
-    for (const char *c = map; *c; c++) {
-        n_ranges += *c == '\n';
-    }
-    log_event_bytes(v->log, LOG_EVENT_MAP, recorder_position(cpu), n_ranges, map, strlen(map));
-    recorder_step_slow(cpu);
-    return true;
-}
-
-void recorder_map_changed(const char *map)
-{
-    CPUState *cpu = current_cpu;
-
-    if (!recorder_recording()) {
-        return;
-    }
-    if (!cpu || !cpu->recorder->alone) {
-        recorder_fail("the guest's memory map changes");
-        return;
-    }
-    g_free(cpu->recorder->record.new_map);
-    cpu->recorder->record.new_map = g_strdup(map);
-}
-
 bool recorder_boundary_slow(CPUState *cpu)
 {
     RecorderVcpu *v = cpu->recorder;
     bool leave;
 
+    if (v->delivers) {
+        recorder_redeliver(cpu);        /* its interrupt is not pending any more */
+    }
     v->record.suspended = false;
     recorder_safepoint(cpu);
     recorder_chaos(cpu);
@@ -318,7 +308,7 @@ bool recorder_boundary_slow(CPUState *cpu)
                                    v->record.room);
         v->record.room = 0;
     }
-    leave = log_map(cpu);
+    leave = recorder_log_map(cpu);
     if (!log_stream_boundary(v->log)) {
         recorder_fail("the log cannot be written");
     }
@@ -335,16 +325,31 @@ void recorder_interrupt_slow(CPUState *cpu, int exception, int level)
 
 /*
  * Do what a boundary would do: the vCPU may have been SAFE since the last one, while it waited for
- * the BQL.
+ * the BQL.  A reset clears the counter, so the position moves to @base alone.
  */
 void recorder_interrupt_begins_slow(CPUState *cpu, int vector, RecorderX86Interrupt kind)
 {
     RecorderVcpu *v = cpu->recorder;
 
     recorder_resume_delivery(cpu);
+    recorder_leave_user(cpu);
     v->delivers = true;
     v->vector = vector;
     v->vector_kind = kind;
+    if (kind == RECORDER_X86_INIT) {
+        v->base = recorder_position(cpu);
+        v->granted = cpu->neg.icount_decr.u16.low = 0;
+    }
+}
+
+/* Deliver the interrupt whose delivery was abandoned: it may be abandoned again, or fault. */
+void recorder_redeliver(CPUState *cpu)
+{
+    RecorderVcpu *v = cpu->recorder;
+
+    recorder_resume_delivery(cpu);
+    recorder_deliver(cpu, v->vector, v->vector_kind);
+    recorder_interrupt_ends_slow(cpu);
 }
 
 /*
@@ -373,6 +378,9 @@ void recorder_fetch_wrote_slow(CPUState *cpu, const void *host)
     Position position = recorder_position(cpu);
     uint64_t offset;
 
+    if (recorder_recording() && !cpu->recorder->alone) {
+        return;                 /* recorder_walk_writes_slow() has logged it */
+    }
     if (recorder_replaying()) {
         replay_port->diverged(cpu, position, "an instruction fetch set an access flag");
     } else if (!cpu->neg.can_do_io || !recorder_ram_offset(host, &offset)) {

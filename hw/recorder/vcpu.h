@@ -53,6 +53,7 @@ typedef struct RecordingVcpu {
     Processor *processor;       /* the vCPU in the sphere; NULL: not recorded */
     const uint8_t *l1;          /* permission bytes of @processor */
     bool running;               /* RUNNING, or waiting inside a call of the sphere; atomic */
+    uint64_t safepoints;        /* how many; atomic */
     bool event;                 /* a local event is pending: the next WFE returns at once */
     bool asked;                 /* lines were requested: wait for them at the boundary */
     bool acquired;              /* the latest recorder_access() obtained lines */
@@ -60,11 +61,12 @@ typedef struct RecordingVcpu {
     uint64_t tried;
     Position device_at;         /* end of the latest instruction that accessed a device */
     bool lacks_lines;           /* the next exclusive instruction runs so for lines alone */
+    int exclusive_exception;    /* to be delivered exclusively; -1: none */
+    bool exclusive_interrupt;   /* the interrupt that is being delivered is, exclusively */
     unsigned room;              /* instructions of the next TB, for which an episode had no room */
     Position made_room_at;      /* where that was so the last time */
     uint8_t *code_pages;        /* bitmap of the pages whose code the vCPU may run */
     size_t code_pages_size;
-    char *new_map;              /* memory-map.h: to be logged at the next boundary; or NULL */
     bool suspended;             /* a PSCI call was logged since the latest boundary */
     bool turned_on;             /* the work item turned the vCPU on, and that was logged */
     Registers as_left;          /* registers as the guest left them (paused.c) */
@@ -184,11 +186,8 @@ static inline void recorder_kick(CPUState *cpu)
  * are approximate.  Main thread, BQL held.
  */
 void recorder_query_point(Point *point);
-/*
- * Note that the guest finds memory elsewhere, as @map says (memory-map.h).  In the thread of the
- * vCPU whose device access has changed that.  BQL held.
- */
-void recorder_map_changed(const char *map);
+/* Make an abandoned delivery of an x86 interrupt again.  May not return. */
+void recorder_redeliver(CPUState *cpu);
 /* Return the position up to which the vCPU may run before something is due. */
 Position recorder_limit(CPUState *cpu);
 /* Have digests logged every @interval steps, from position @first to @last. */

@@ -97,7 +97,9 @@ void recorder_pass_watchpoint(CPUState *cpu, vaddr address, uintptr_t retaddr)
         recorder_run_again(cpu);
     }
     note(cpu, &(Hit) {
-        .position = recorder_position_in_insn(cpu), .is_watchpoint = true, .address = address,
+        /* A delivery is not charged yet. */
+        .position = retaddr ? recorder_position_in_insn(cpu) : recorder_position(cpu),
+        .is_watchpoint = true, .address = address,
     });
 }
 

@@ -222,6 +222,17 @@ def more_than_eight_vcpus_can_be_recorded():
     check_recording(directory, 9)
 
 
+@test
+def a_pc_is_recorded_too():
+    need("x86_64")
+    directory = work.place("pc")
+    with Domain("--arch", "x86_64", "--smp", "2") as domain:
+        tool("start", "-o", directory)
+        wait_for_lines(domain, 20)
+        tool("stop")
+    check_recording(directory, 2)
+
+
 # --- the definition ---------------------------------------------------------------------------
 
 def definition(*args):
@@ -251,7 +262,7 @@ def the_definition_has_what_was_asked_for():
 
 @test
 def a_definition_that_cannot_be_is_refused():
-    for args, word in ((["--arch", "x86_64"], "aarch64"), (["--initrd", "x"], "--kernel"),
+    for args, word in ((["--arch", "sparc"], "aarch64 or x86_64"), (["--initrd", "x"], "--kernel"),
                        (["--kernel", "x", "--run", "y"], "--run"), (["--smp", "-1"], "--smp"),
                        (["--kernel", "x", "--image", "y"], "--image"),
                        (["--image", "nothing"], "no image"),

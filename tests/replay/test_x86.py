@@ -2,12 +2,14 @@
 """x86_64 guests: what Linux does not do, or not often enough, and Linux."""
 
 from tests.guest import bare_guest
-from tests.lib.guest_recording import GuestWorkspace
+from tests.lib.guest_recording import GuestWorkspace, check_race
 from tests.lib.process import run
 from tests.lib.tap import check, main, test, test_each
 from tests.lib.tool import BIN, REPRISE, need
 
 work = GuestWorkspace()
+SEVERAL = ["start", "deliveries", "ipis", "user", "rep", "flags", "several-accesses", "edges",
+           "strings", "cross-code", "starts", "interrupts"]
 SAID = ["rep", "rep-faults", "exceptions", "flags", "bases", "stale", "own-code", "code-across",
         "user", "inputs", "strings", "float", "halts", "interrupts"]
 CACHES = ("x-tlb-bits=6", "x-tlb-bits=14", "one-insn-per-tb=on")
@@ -46,41 +48,88 @@ def copies_of_memory_are_coherent_at_every_boundary():
     check(shown == output, f"recorded:\n{output}\nreplayed:\n{shown}")
 
 
+def record_several(smp, *options, **machine):
+    need("x86_64")
+    directory = work.place("several-x86")
+    kernel = bare_guest.build_x86(work, "several.c", smp - 1)
+    output, _ = work.record(directory, "--digest-interval", "1000", *options,
+                            *bare_guest.x86_command(BIN, kernel, smp=smp, **machine))
+    bare_guest.check_console(output.decode(), SEVERAL)
+    check_race(directory)
+    return directory, output
+
+
+SEVERAL_WAYS = {
+    "2": (2, [], {}),
+    "4": (4, [], {}),
+    "2 qemu64 on pc": (2, [], {"cpu": "qemu64", "machine": "pc"}),
+    "3 with chaos": (3, ["--chaos", "5"], {}),
+    "2, slow path": (2, ["--slow-path"], {}),
+    "3, all orders": (3, ["--order", "fdr,karma,rerun"], {}),
+}
+
+
+@test_each(SEVERAL_WAYS)
+def vcpus_that_disturb_each_other_replay_identically(how):
+    smp, options, machine = SEVERAL_WAYS[how]
+    directory, output = record_several(smp, *options, **machine)
+    for cache in CACHES:
+        work.check_replay(directory, output, "--", "-accel", f"tcg,thread=multi,{cache}")
+    work.check_replay(directory, output, "--threads", "single")
+    if "all orders" in how:
+        for order in ("karma", "rerun"):
+            work.check_replay(directory, output, "--order", order)
+
+
+@test
+def vcpus_that_disturb_each_other_replay_from_checkpoints():
+    directory, output = record_several(3, "--checkpoint-interval", "0.1", "--chaos", "4")
+    work.check_checkpoints(directory, output, 3)
+
+
+@test
+def copies_of_disturbed_memory_are_coherent():
+    directory, _ = record_several(2)
+    _, said = work.replay(directory, "--paranoid=20")
+    check("replayed identically" in said and "are coherent" in said, said)
+
+
 @work.shared
-def linux():
+def linux(smp):
     """From power-on to the end, with checkpoints: directory, console output."""
     need("x86_64")
-    directory = work.place("linux-x86")
-    output, _ = work.record(directory, "--arch", "x86_64", "--smp", "1", "--checkpoint-interval",
-                            "2", "--run", "forkstorm -t 2 -n 4 && pipes -t 2 -n 200 && uname -m")
+    directory = work.place(f"linux-x86-{smp}")
+    output, _ = work.record(directory, "--arch", "x86_64", "--smp", str(smp),
+                            "--checkpoint-interval", "2", "--run",
+                            "forkstorm -t 2 -n 4 && pipes -t 2 -n 200 && racey -t 2 && uname -m")
     check(b"x86_64" in output and b"reprise: end status=0" in output, output)
     return directory, output
 
 
-@test
-def linux_replays_identically():
-    directory, output = linux()
+@test_each([1, 4])
+def linux_replays_identically(smp):
+    directory, output = linux(smp)
     work.check_replay(directory, output)
     work.check_replay(directory, output, "--threads", "single", "--", "-accel",
                       "tcg,thread=multi,x-tlb-bits=6")
 
 
-@test
-def linux_replays_from_its_checkpoints():
-    directory, output = linux()
+@test_each([1, 4])
+def linux_replays_from_its_checkpoints(smp):
+    directory, output = linux(smp)
     work.check_checkpoints(directory, output, 2)
 
 
-@test
-def copies_of_memory_are_coherent_in_linux():
-    directory, _ = linux()
+@test_each([1, 4])
+def copies_of_memory_are_coherent_in_linux(smp):
+    directory, _ = linux(smp)
     _, said = work.replay(directory, "--paranoid=50000")
     check("replayed identically" in said and "are coherent" in said, said)
 
 
 @test
 def two_replays_leave_the_same_trace():
-    directory, _ = linux()
+    directory, _ = linux(4)
     traces = [work.place(f"trace-x86-{n}") for n in (1, 2)]
     for trace, extra in zip(traces, ((), ("--", "-accel", "tcg,thread=multi,x-tlb-bits=7"))):
         work.replay(directory, "--trace", trace, *extra)

@@ -32,6 +32,7 @@
 #define APIC        ((volatile uint32_t *)0xfee00000)
 #define APIC_EOI    (0xb0 / 4)
 #define APIC_SVR    (0xf0 / 4)
+#define APIC_COMMAND (0x300 / 4)        /* to another vCPU */
 #define APIC_TIMER  (0x320 / 4)
 #define APIC_COUNT  (0x380 / 4)
 #define APIC_DIVIDE (0x3e0 / 4)
@@ -41,7 +42,9 @@
 #define USER_DATA   0x1b
 #define USER_CODE   0x23
 #define TSS         0x28
+#define NMI_VECTOR      2
 #define TIMER_VECTOR    0x40
+#define IPI_VECTOR      0x41            /* from another vCPU */
 #define CALL_VECTOR     0x80            /* user mode returns from run_as_user() */
 
 #define COM1        0x3f8
@@ -175,14 +178,19 @@ void __attribute__((used)) exception(Frame *frame)
 {
     extern char back_in_kernel[];
 
-    if (frame->vector == TIMER_VECTOR) {
+    if (frame->vector == TIMER_VECTOR || frame->vector == IPI_VECTOR ||
+        frame->vector == NMI_VECTOR) {
         interrupts++;
         digest = mix(digest, frame->rip);
         digest = mix(digest, frame->rcx);
         digest = mix(digest, frame->rflags);
         digest = mix(digest, watched ? *watched : 0);
-        APIC[APIC_COUNT] = 2000;
-        APIC[APIC_EOI] = 0;
+        if (frame->vector == TIMER_VECTOR) {
+            APIC[APIC_COUNT] = 2000;
+        }
+        if (frame->vector != NMI_VECTOR) {
+            APIC[APIC_EOI] = 0;
+        }
     } else if (frame->vector == CALL_VECTOR) {
         frame->rip = (uint64_t)back_in_kernel;
         frame->cs = CODE;
@@ -192,6 +200,7 @@ void __attribute__((used)) exception(Frame *frame)
         faults++;
         digest = mix(digest, frame->vector);
         digest = mix(digest, frame->error);
+        digest = mix(digest, frame->rflags);
         digest = mix(digest, frame->rip);
         if (frame->vector == 14) {
             digest = mix(digest, read_cr("cr2"));
@@ -231,10 +240,16 @@ static inline void set_vectors(void)
     }
 }
 
+static inline void load_vectors(void)
+{
+    TableRegister idtr = { sizeof(idt) - 1, (uint64_t)idt };
+
+    asm volatile("lidt %0" : : "m"(idtr) : "memory");
+}
+
 static inline void start_processor(void)
 {
     TableRegister gdtr = { sizeof(gdt) - 1, (uint64_t)gdt };
-    TableRegister idtr = { sizeof(idt) - 1, (uint64_t)idt };
     uint64_t base = (uint64_t)tss, top = (uint64_t)interrupt_stack + PAGE;
 
     set_vectors();
@@ -242,18 +257,24 @@ static inline void start_processor(void)
     tss[2] = top >> 32;
     gdt[5] = 0x0000890000000067 | (base & 0xffffff) << 16 | (base >> 24 & 0xff) << 56;
     gdt[6] = base >> 32;
-    asm volatile("lgdt %0; lidt %1; ltr %w2" : : "m"(gdtr), "m"(idtr), "r"(TSS) : "memory");
+    load_vectors();
+    asm volatile("lgdt %0; ltr %w1" : : "m"(gdtr), "r"(TSS) : "memory");
+}
+
+static inline void start_timer(void)
+{
+    APIC[APIC_SVR] = 0x1ff;
+    APIC[APIC_DIVIDE] = 0xb;
+    APIC[APIC_TIMER] = TIMER_VECTOR;
+    APIC[APIC_COUNT] = 2000;
+    asm volatile("sti");
 }
 
 static inline void start_interrupts(void)
 {
     outb(0x21, 0xff);
     outb(0xa1, 0xff);
-    APIC[APIC_SVR] = 0x1ff;
-    APIC[APIC_DIVIDE] = 0xb;
-    APIC[APIC_TIMER] = TIMER_VECTOR;
-    APIC[APIC_COUNT] = 2000;
-    asm volatile("sti");
+    start_timer();
 }
 
 static inline void map_play_by_pages(void)

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * See map-change.h.
+ *
+ * Other vCPUs get the new map from work items, at times of their own.  So the change is logged
+ * while no vCPU is in cpu_exec(), and the others must not have come to a boundary since it began.
+ * Whoever did not has run no instruction with the new map.  In practice the others are halted.  The
+ * change comes after all steps that they have made, and before all that they will make.
+ */
+#include "qemu/osdep.h"
+#include "exec/cpu-common.h"
+
+#include "hw/recorder/access.h"
+#include "hw/recorder/map-change.h"
+#include "hw/recorder/recorder.h"
+#include "hw/recorder/session.h"
+#include "hw/recorder/vcpu.h"
+#include "protocol/sphere.h"
+#include "recording/log-writer.h"
+
+/* The change under way.  BQL; after @by was set, the thread of @by. */
+static struct {
+    CPUState *by;               /* NULL: none; atomic */
+    char *map;
+    uint64_t safepoints[SPHERE_MAX_VCPUS];      /* that the vCPUs had made when it began */
+    bool is_logged;
+} change;
+
+static void end_change(void)
+{
+    g_clear_pointer(&change.map, g_free);
+    qatomic_set(&change.by, NULL);
+}
+
+void recorder_map_changes_start(void)
+{
+    end_change();
+}
+
+void recorder_map_changed(const char *map)
+{
+    CPUState *cpu = current_cpu, *other;
+
+    if (!recorder_recording()) {
+        return;
+    }
+    if (!cpu || (change.by && change.by != cpu)) {
+        recorder_fail("the guest's memory map changes");
+        return;
+    }
+    if (!change.by) {
+        CPU_FOREACH(other) {
+            change.safepoints[other->cpu_index] =
+                qatomic_read(&other->recorder->record.safepoints);
+        }
+        change.is_logged = false;
+        qatomic_set(&change.by, cpu);
+    }
+    g_free(change.map);
+    change.map = g_strdup(map);
+}
+
+static void log_map(CPUState *cpu)
+{
+    uint64_t n_ranges = 0;
+
+    for (const char *c = change.map; *c; c++) {
+        n_ranges += *c == '\n';
+    }
+    log_event_bytes(cpu->recorder->log, LOG_EVENT_MAP, recorder_position(cpu), n_ranges,
+                    change.map, strlen(change.map));
+    recorder_step_slow(cpu);
+}
+
+bool recorder_log_map(CPUState *cpu)
+{
+    if (qatomic_read(&change.by) != cpu) {
+        return false;
+    }
+    if (cpu->recorder->alone) {
+        log_map(cpu);
+        end_change();
+    } else {
+        cpu->exception_index = EXCP_ATOMIC;     /* go on in recorder_log_map_exclusively() */
+    }
+    return true;
+}
+
+bool recorder_log_map_exclusively(CPUState *cpu)
+{
+    CPUState *other;
+
+    if (qatomic_read(&change.by) != cpu) {
+        return false;
+    }
+    CPU_FOREACH(other) {
+        if (other == cpu) {
+            continue;
+        }
+        if (other->recorder->record.safepoints != change.safepoints[other->cpu_index]) {
+            recorder_fail("the guest's memory map changes while other vCPUs run");
+        }
+        sphere_come_after(cpu->recorder->record.processor, other->recorder->record.processor);
+    }
+    recorder_log_arcs(cpu);
+    log_map(cpu);
+    change.is_logged = true;
+    return true;
+}
+
+void recorder_map_logged(CPUState *cpu)
+{
+    CPUState *other;
+
+    if (qatomic_read(&change.by) != cpu || !change.is_logged) {
+        return;
+    }
+    CPU_FOREACH(other) {
+        if (other != cpu) {
+            sphere_come_after(other->recorder->record.processor, cpu->recorder->record.processor);
+        }
+    }
+    end_change();
+}
