@@ -10,6 +10,7 @@
 #include "exec/exec-all.h"
 #include "exec/helper-proto.h"
 #include "exec/translation-block.h"
+#include "hw/qdev-properties.h"
 #include "qapi/error.h"
 #include "qemu/main-loop.h"
 #include "qom/object.h"
@@ -42,6 +43,9 @@ static uint64_t digest_of_others(CPUX86State *env)
         for (unsigned j = 2; j < ARRAY_SIZE(env->xmm_regs[i]._q_ZMMReg); j++) {
             digest = recorder_mix(digest, env->xmm_regs[i].ZMM_Q(j));
         }
+    }
+    for (unsigned i = 0; i < ARRAY_SIZE(env->features); i++) {
+        digest = recorder_mix(digest, env->features[i]);        /* what CPUID tells */
     }
     for (unsigned i = 0; i < ARRAY_SIZE(env->mtrr_fixed); i++) {
         digest = recorder_mix(digest, env->mtrr_fixed[i]);
@@ -350,6 +354,28 @@ static void describe_features(GString *text, const CPUX86State *env, const CPUX8
     }
 }
 
+/*
+ * Append the properties that the user gave.  QEMU sets them for all CPUs of the type, also for a
+ * new one, so no comparison with that could find them.
+ */
+static void describe_options(GString *text, Object *cpu)
+{
+    ObjectPropertyIterator iterator;
+    ObjectProperty *property;
+
+    object_property_iter_init(&iterator, cpu);
+    while ((property = object_property_iter_next(&iterator))) {
+        const GlobalProperty *given = qdev_find_global_prop(cpu, property->name);
+
+        if (given) {
+            g_auto(GStrv) parts = g_strsplit(given->value, ",", -1);
+            g_autofree char *value = g_strjoinv(",,", parts);
+
+            g_string_append_printf(text, ",%s=%s", property->name, value);
+        }
+    }
+}
+
 static void describe_number(GString *text, CPUState *cpu, const char *name)
 {
     g_string_append_printf(text, ",%s=%" PRIu64, name,
@@ -357,7 +383,7 @@ static void describe_number(GString *text, CPUState *cpu, const char *name)
 }
 
 /*
- * Name all features that differ from those of a new CPU of this model, and the numbers that
+ * Name what the user gave, all features that differ from those of a new CPU, and the numbers that
  * features imply: then CPUID tells the same, whatever this QEMU would have chosen.
  */
 char *recorder_cpu_description(CPUState *cpu)
@@ -370,6 +396,7 @@ char *recorder_cpu_description(CPUState *cpu)
     GString *text = g_string_new(name);
     Object *fresh = object_new(type);
 
+    describe_options(text, OBJECT(cpu));
     describe_features(text, cpu_env(cpu), &X86_CPU(fresh)->env);
     object_unref(fresh);
     for (size_t i = 0; i < ARRAY_SIZE(numbers); i++) {

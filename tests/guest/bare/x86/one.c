@@ -257,6 +257,20 @@ static void test_user(void)
 
 /* --- inputs ----------------------------------------------------------------------------------- */
 
+/* What CPUID tells is part of the machine: replay must have the same CPU. */
+static void note_cpuid(void)
+{
+    static const uint32_t leaves[] = { 0, 1, 2, 4, 6, 7, 0xb, 0xd, 0x80000000, 0x80000001,
+                                       0x80000002, 0x80000006, 0x80000008, 0x8000000a };
+
+    for (unsigned i = 0; i < sizeof(leaves) / sizeof(leaves[0]); i++) {
+        uint32_t a = leaves[i], b, c = 0, d;
+
+        asm volatile("cpuid" : "+a"(a), "=b"(b), "+c"(c), "=d"(d));
+        digest = mix(mix(mix(mix(digest, a), b), c), d);
+    }
+}
+
 static void test_inputs(void)
 {
     uint32_t a = 1, b, c = 0, d;
@@ -264,6 +278,7 @@ static void test_inputs(void)
     uint8_t has;
     bool good = true;
 
+    note_cpuid();
     asm volatile("cpuid" : "+a"(a), "=b"(b), "+c"(c), "=d"(d));
     for (int i = 0; i < 1000; i++) {
         digest = mix(digest, rdtsc());
