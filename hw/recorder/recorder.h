@@ -153,6 +153,13 @@ static inline void recorder_interrupt(CPUState *cpu, int exception, int level)
 }
 
 /*
+ * Make @cr3 the root of the page tables of an x86 vCPU, and drop the translations that may differ
+ * with it.  The kernel's stay if the root has the same tables for them.  Return false if it did
+ * nothing: then the caller drops all translations.  May not return.
+ */
+bool recorder_new_root(CPUArchState *env, uint64_t cr3, uintptr_t retaddr);
+
+/*
  * Bracket the delivery of interrupt @vector to an x86 vCPU, which touches memory.  The delivery is
  * a step.  If it raises an exception, recorder_fault() ends it.  If it is abandoned, it is made
  * again at the next boundary.  Called with the BQL held.

@@ -6,6 +6,7 @@
 #include "qemu/osdep.h"
 #include "cpu.h"
 #include "cpu-internal.h"
+#include "accel/tcg/tb-jmp-cache.h"
 #include "exec/cputlb.h"
 #include "exec/exec-all.h"
 #include "exec/helper-proto.h"
@@ -20,6 +21,7 @@
 #include "hw/recorder/access.h"
 #include "hw/recorder/recorder.h"
 #include "hw/recorder/target.h"
+#include "hw/recorder/translations.h"
 #include "hw/recorder/vcpu.h"
 #include "recording/registers.h"
 
@@ -129,6 +131,79 @@ bool recorder_is_kernel_only(int mmu_idx)
 bool recorder_is_user_address(vaddr address)
 {
     return !(address >> 63);
+}
+
+/* Return where the table page of the root @cr3 is, or NULL if that is not in RAM. */
+static const uint64_t *root_of(CPUX86State *env, uint64_t cr3)
+{
+    void *host;
+    int flags = probe_access_full_mmu(env, cr3 & PG_ADDRESS_MASK, 0, MMU_DATA_LOAD, MMU_PHYS_IDX,
+                                      &host, NULL);
+
+    return flags & TLB_INVALID_MASK ? NULL : host;
+}
+
+/*
+ * Drop the translations of user mode.  The jump cache finds TBs by address, so QEMU would clear all
+ * of it; the kernel's addresses stay here.
+ */
+static void drop_user_mode(CPUState *cpu)
+{
+    CPUJumpCache *cache = cpu->tb_jmp_cache;
+
+    cpu->recorder->translations.drops_user_mode = true;
+    tlb_flush_by_mmuidx(cpu, 1 << MMU_USER64_IDX | 1 << MMU_USER32_IDX);
+    cpu->recorder->translations.drops_user_mode = false;
+    for (unsigned i = 0; i < TB_JMP_CACHE_SIZE; i++) {
+        if (recorder_is_user_address(cache->array[i].pc)) {
+            qatomic_set(&cache->array[i].tb, NULL);
+        }
+    }
+}
+
+/*
+ * Read the entries of the new root that the kernel's translations would come from: then they are
+ * noted as tables, and coherent.  The old root's have not changed since they were walked, for other
+ * vCPUs bring this one to a boundary before they change a word of a table.  Replay may have walked
+ * fewer entries, so if one differs, that is a flush at the boundary, which is logged.
+ */
+bool recorder_new_root(CPUX86State *env, uint64_t cr3, uintptr_t retaddr)
+{
+    CPUState *cpu = env_cpu(env);
+    const uint64_t *old_root, *new_root;
+    bool differs = false;
+
+    if (!recorder_active() || !(env->hflags & HF_LMA_MASK) || !(env->cr[0] & CR0_PG_MASK) ||
+        env->cr[4] & CR4_LA57_MASK) {
+        return false;
+    }
+    if (((cr3 ^ env->cr[3]) & PG_ADDRESS_MASK) == 0) {
+        env->cr[3] = cr3;       /* Linux flushes by that, but translations are coherent */
+        return true;
+    }
+    recorder_walk_for(cpu, retaddr);
+    old_root = root_of(env, env->cr[3]);
+    new_root = root_of(env, cr3);
+    if (!old_root || !new_root) {
+        return false;
+    }
+    for (unsigned slot = 0; slot < 256; slot++) {
+        if (cpu->recorder->translations.kernel_slots[slot / 64] >> slot % 64 & 1) {
+            unsigned i = 256 + slot;
+
+            recorder_walk(cpu, &new_root[i], (int64_t)((uint64_t)i << 55) >> 16, RECORDER_SLOT,
+                          true);
+            differs |= new_root[i] != old_root[i];
+        }
+    }
+    env->cr[3] = cr3;
+    recorder_table_base(cpu, true);
+    drop_user_mode(cpu);
+    if (differs) {
+        cpu->recorder->translations.flush_due = true;
+        recorder_kick(cpu);
+    }
+    return true;
 }
 
 /* All translations are those of the present CR3: a write to CR3 drops the others. */

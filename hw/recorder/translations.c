@@ -147,6 +147,11 @@ void recorder_walk_slow(CPUState *cpu, const void *host, vaddr address, uint64_t
         recorder_fail("the guest keeps page tables outside of its main memory");
         return;
     }
+    if (span == RECORDER_SLOT && !recorder_is_user_address(address)) {
+        unsigned slot = address / RECORDER_SLOT % 256;
+
+        cpu->recorder->translations.kernel_slots[slot / 64] |= UINT64_C(1) << slot % 64;
+    }
     page = offset / PAGE;
     first = span == SPAN_UNKNOWN ? 0 : (address & -span) - offset % PAGE / 8 * span;
     table = &tables->table[page];
@@ -189,6 +194,7 @@ void recorder_flushed_slow(CPUState *cpu)
     }
     g_array_set_size(tables->pages, 0);
     v->translations.n_low_pages = 0;
+    memset(v->translations.kernel_slots, 0, sizeof(v->translations.kernel_slots));
     if (!recorder_recording()) {
         return;
     }

@@ -7,6 +7,9 @@
 
 #include "hw/core/cpu.h"
 
+/* The addresses that an entry of the root of four levels of tables translates. */
+#define RECORDER_SLOT (UINT64_C(1) << 39)
+
 /* Instead of a page's address: no page, or every page. */
 #define RECORDER_NONE ((vaddr)1)
 #define RECORDER_ALL ((vaddr)-1)

@@ -81,6 +81,7 @@ typedef struct TranslatingVcpu {
     bool dropped;               /* some were dropped since recorder_has_dropped() */
     bool drops_one_page;
     bool drops_user_mode;
+    uint64_t kernel_slots[4];   /* x86: entries of the root, a bit each, of kernel translations */
     uint64_t user_tables;       /* TTBR0 of the translations of user mode */
     vaddr low_page[CHAOS_MOST_LOW_PAGES]; /* user pages with privileged translations */
     unsigned n_low_pages;       /* more than chaos.low_pages: @low_page is incomplete */

@@ -156,10 +156,13 @@ static void test_bases(void)
     *(volatile uint64_t *)(PLAY + 4 * PAGE) = 2;
     for (uint64_t i = 0; i < 3000; i++) {
         uint64_t other = i % 3 == 1;
+        bool high_differs = i / 500 % 2;        /* the kernel's part of the root */
 
+        ((volatile uint64_t *)other4)[511] = high_differs ? other4[0] : level4[511];
         write_cr("cr3", other ? other4 : level4);
         good &= !(i & 1) || *(volatile uint64_t *)(PLAY + 3 * PAGE) == 1 + other;
-        good &= !(i & 2) || *(volatile uint64_t *)(HIGH + PLAY + 3 * PAGE) == 1;
+        good &= !(i & 2) || *(volatile uint64_t *)(HIGH + PLAY + 3 * PAGE) ==
+                            1 + (high_differs ? other : 0);
         if (i % 8 == 0) {               /* global pages toggled, as Linux flushes all */
             write_cr("cr4", read_cr("cr4") ^ 1 << 7);
         }
