@@ -203,9 +203,12 @@ void sphere_doze(Processor *processor, Position position, unsigned us);
 /* Become RUNNING, with the published position as the floor. */
 void sphere_run(Processor *processor);
 /*
- * Order the next step of @processor after all that @other has published, though no line passes:
- * both are SAFE, and stay so meanwhile, or @processor is the caller's.  sphere_arcs() then has the
- * arc.
+ * Order the next step of @processor, which is the caller's, after the steps of @other up to
+ * @position, which @other has published.  sphere_arcs() then has the arc.
+ */
+void sphere_come_after_position(Processor *processor, Processor *other, Position position);
+/*
+ * The same, up to the position that @other has published last: it is SAFE, and stays so meanwhile.
  */
 void sphere_come_after(Processor *processor, Processor *other);
 

@@ -33,6 +33,7 @@
 #include "hw/recorder/episodes.h"
 #include "hw/recorder/exclusive.h"
 #include "hw/recorder/machine-state.h"
+#include "hw/recorder/map-change.h"
 #include "hw/recorder/recorder.h"
 #include "hw/recorder/replay-port.h"
 #include "hw/recorder/session.h"
@@ -147,7 +148,7 @@ void recorder_enter_running(CPUState *cpu)
     recorder_waits(v, RECORDER_WAITS_FOR_NOTHING);
     qatomic_set(&v->record.running, true);
     log_stream_resume(v->log);
-    log_arcs(v);                /* of a change of the memory map */
+    recorder_follow_map(cpu);
     if (recorder_has_lost(v)) {
         recorder_kick(cpu);
     }

@@ -19,6 +19,7 @@
 #include "hw/recorder/map-change.h"
 #include "hw/recorder/recorder.h"
 #include "hw/recorder/session.h"
+#include "hw/recorder/translations.h"
 #include "hw/recorder/vcpu.h"
 #include "protocol/sphere.h"
 
@@ -102,6 +103,7 @@ void recorder_exclusive_begin_slow(CPUState *cpu)
     cpu->exception_index = v->record.exclusive_exception;
     v->record.exclusive_exception = -1;
     recorder_safepoint(cpu);
+    recorder_drop_translations(cpu);
     deliver_exclusively(cpu);
     if (recorder_log_map_exclusively(cpu)) {
         cpu_loop_exit_noexc(cpu);

@@ -26,6 +26,10 @@ static struct {
     bool is_logged;
 } change;
 
+/* The latest change that was logged: others come after it when they next run. */
+static Processor *last_by;
+static Position last_position;
+
 static void end_change(void)
 {
     g_clear_pointer(&change.map, g_free);
@@ -105,6 +109,8 @@ bool recorder_log_map_exclusively(CPUState *cpu)
     recorder_log_arcs(cpu);
     log_map(cpu);
     change.is_logged = true;
+    last_by = cpu->recorder->record.processor;
+    last_position = recorder_position(cpu);
     return true;
 }
 
@@ -117,8 +123,19 @@ void recorder_map_logged(CPUState *cpu)
     }
     CPU_FOREACH(other) {
         if (other != cpu) {
-            sphere_come_after(other->recorder->record.processor, cpu->recorder->record.processor);
+            qatomic_set(&other->recorder->record.follows_map, true);
         }
     }
     end_change();
+}
+
+void recorder_follow_map(CPUState *cpu)
+{
+    RecordingVcpu *record = &cpu->recorder->record;
+
+    if (qatomic_read(&record->follows_map)) {
+        record->follows_map = false;
+        sphere_come_after_position(record->processor, last_by, last_position);
+        recorder_log_arcs(cpu);
+    }
 }

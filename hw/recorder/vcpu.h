@@ -54,6 +54,7 @@ typedef struct RecordingVcpu {
     const uint8_t *l1;          /* permission bytes of @processor */
     bool running;               /* RUNNING, or waiting inside a call of the sphere; atomic */
     uint64_t safepoints;        /* how many; atomic */
+    bool follows_map;           /* the memory map has changed since the vCPU last ran; atomic */
     bool event;                 /* a local event is pending: the next WFE returns at once */
     bool asked;                 /* lines were requested: wait for them at the boundary */
     bool acquired;              /* the latest recorder_access() obtained lines */

@@ -83,7 +83,8 @@ def vcpus_that_disturb_each_other_replay_identically(how):
 
 @test
 def vcpus_that_disturb_each_other_replay_from_checkpoints():
-    directory, output = record_several(3, "--checkpoint-interval", "0.1", "--chaos", "4")
+    directory, output = record_several(3, "--checkpoint-interval", "0.1", "--chaos", "4",
+                                       "--order", "fdr,karma,rerun")
     work.check_checkpoints(directory, output, 3)
 
 
