@@ -695,16 +695,9 @@ void sphere_run(Processor *p)
     sphere_unlock(&p->lock);
 }
 
-void sphere_come_after_position(Processor *p, Processor *other, Position position)
+void sphere_come_after(Processor *p, Processor *other, Position position)
 {
     order_after_position(p, other, position, ORDER_LAST_WRITER);
-}
-
-void sphere_come_after(Processor *p, Processor *other)
-{
-    sphere_lock(&other->lock);
-    order_after(p, other);
-    sphere_unlock(&other->lock);
 }
 
 bool sphere_is_granted(Processor *p)

@@ -206,11 +206,7 @@ void sphere_run(Processor *processor);
  * Order the next step of @processor, which is the caller's, after the steps of @other up to
  * @position, which @other has published.  sphere_arcs() then has the arc.
  */
-void sphere_come_after_position(Processor *processor, Processor *other, Position position);
-/*
- * The same, up to the position that @other has published last: it is SAFE, and stays so meanwhile.
- */
-void sphere_come_after(Processor *processor, Processor *other);
+void sphere_come_after(Processor *processor, Processor *other, Position position);
 
 /*
  * Enter user mode, at a boundary; @position as for sphere_safe().  A page is closed as long as

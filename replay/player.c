@@ -188,11 +188,11 @@ void player_stop_at_cut(RecorderVcpu *v)
 
 /*
  * Return true if @v may be at @position, though that is past its cut, or past an EPISODE or WAIT.
- * These may lie between an instruction and the exception that the instruction raised, where a vCPU
- * cannot stop: a moment, the end of the last episode of a log, and where an episode ends and the
- * next one begins if the vCPU was SAFE there.  Then the vCPU stops after the delivery, and waits
- * there.  The steps that it passes touch no memory, so no step of another stream conflicts with
- * them.  What other streams see of @v does not pass: see visible().
+ * These may lie between an instruction and the exception that the instruction raised, where an Arm
+ * vCPU cannot stop: a moment, the end of the last episode of a log, and where an episode ends and
+ * the next one begins if the vCPU was SAFE there.  Then the vCPU stops after the delivery, and
+ * waits there.  The steps that it passes touch no memory, so no step of another stream conflicts
+ * with them.  What other streams see of @v does not pass: see visible().
  *
  * All other events were logged at boundaries, where replay can stop.
  */

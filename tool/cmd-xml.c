@@ -39,13 +39,15 @@ G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Xml, xml_clear)
 /* What a domain has by its architecture. */
 typedef struct Architecture {
     const char *name, *machine, *console;
-    const char *features;       /* of <features>, besides Arm's interrupt controller */
+    bool gic;                   /* it has Arm's interrupt controller */
+    const char *features;       /* of <features>, besides that */
     const char *cpu;            /* of <cpu>: as in images/boot */
 } Architecture;
 
 static const Architecture architectures[] = {
     {
         .name = "aarch64", .machine = "virt", .console = "console=ttyAMA0",
+        .gic = true,
         .features = "    <pmu state='off'/>\n",
         .cpu = "    <model fallback='forbid'>cortex-a72</model>\n",
     }, {
@@ -227,7 +229,7 @@ static void put_machine(GString *text, const Xml *xml)
     }
     put(text, "    <cmdline>%s</cmdline>\n", xml->append);
     g_string_append(text, "  </os>\n  <features>\n");
-    if (arch == &architectures[0]) {
+    if (arch->gic) {
         g_string_append_printf(text, "    <gic version='%d'/>\n",
                                xml->guest.smp > GIC2_VCPUS ? 3 : 2);
     }

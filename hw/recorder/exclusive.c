@@ -172,6 +172,5 @@ void recorder_exclusive_end_slow(CPUState *cpu)
     if (recorder_recording()) {
         sphere_set_exclusive(v->record.processor, false);
         recorder_leave_running(cpu, true);
-        recorder_map_logged(cpu);
     }
 }

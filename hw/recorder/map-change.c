@@ -23,7 +23,6 @@ static struct {
     CPUState *by;               /* NULL: none; atomic */
     char *map;
     uint64_t safepoints[SPHERE_MAX_VCPUS];      /* that the vCPUs had made when it began */
-    bool is_logged;
 } change;
 
 /* The latest change that was logged: others come after it when they next run. */
@@ -57,7 +56,6 @@ void recorder_map_changed(const char *map)
             change.safepoints[other->cpu_index] =
                 qatomic_read(&other->recorder->record.safepoints);
         }
-        change.is_logged = false;
         qatomic_set(&change.by, cpu);
     }
     g_free(change.map);
@@ -90,6 +88,7 @@ bool recorder_log_map(CPUState *cpu)
     return true;
 }
 
+/* The others run again after the exclusive region: by then the vCPU has published the change. */
 bool recorder_log_map_exclusively(CPUState *cpu)
 {
     CPUState *other;
@@ -98,35 +97,24 @@ bool recorder_log_map_exclusively(CPUState *cpu)
         return false;
     }
     CPU_FOREACH(other) {
+        RecordingVcpu *record = &other->recorder->record;
+
         if (other == cpu) {
             continue;
         }
-        if (other->recorder->record.safepoints != change.safepoints[other->cpu_index]) {
+        if (record->safepoints != change.safepoints[other->cpu_index]) {
             recorder_fail("the guest's memory map changes while other vCPUs run");
         }
-        sphere_come_after(cpu->recorder->record.processor, other->recorder->record.processor);
+        sphere_come_after(cpu->recorder->record.processor, record->processor,
+                          recorder_position(other));
+        qatomic_set(&record->follows_map, true);
     }
     recorder_log_arcs(cpu);
     log_map(cpu);
-    change.is_logged = true;
     last_by = cpu->recorder->record.processor;
     last_position = recorder_position(cpu);
-    return true;
-}
-
-void recorder_map_logged(CPUState *cpu)
-{
-    CPUState *other;
-
-    if (qatomic_read(&change.by) != cpu || !change.is_logged) {
-        return;
-    }
-    CPU_FOREACH(other) {
-        if (other != cpu) {
-            qatomic_set(&other->recorder->record.follows_map, true);
-        }
-    }
     end_change();
+    return true;
 }
 
 void recorder_follow_map(CPUState *cpu)
@@ -135,7 +123,7 @@ void recorder_follow_map(CPUState *cpu)
 
     if (qatomic_read(&record->follows_map)) {
         record->follows_map = false;
-        sphere_come_after_position(record->processor, last_by, last_position);
+        sphere_come_after(record->processor, last_by, last_position);
         recorder_log_arcs(cpu);
     }
 }

@@ -23,8 +23,6 @@ void recorder_map_changed(const char *map);
 bool recorder_log_map(CPUState *cpu);
 /* Log the vCPU's change of the map, if it has made one.  Exclusive.  Return true if so. */
 bool recorder_log_map_exclusively(CPUState *cpu);
-/* Have all other vCPUs come after the change, if one was logged.  SAFE, exclusive. */
-void recorder_map_logged(CPUState *cpu);
 /* Come after the latest change of the map.  The vCPU has just become RUNNING, between steps. */
 void recorder_follow_map(CPUState *cpu);
 

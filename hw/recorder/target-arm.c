@@ -10,7 +10,6 @@
 #include "cpregs.h"
 #include "internals.h"
 #include "accel/tcg/cpu-ops.h"
-#include "accel/tcg/tb-jmp-cache.h"
 
 #include "arm-powerctl.h"
 #include "exec/cputlb.h"
@@ -21,6 +20,7 @@
 
 #include "hw/recorder/recorder.h"
 #include "hw/recorder/target.h"
+#include "hw/recorder/translations.h"
 #include "hw/recorder/vcpu.h"
 #include "protocol/sphere.h"
 #include "recording/registers.h"
@@ -62,33 +62,8 @@ static uint64_t digest_of_vectors(CPUARMState *env)
 void recorder_registers(CPUState *cpu, Registers *registers)
 {
     CPUARMState *env = cpu_env(cpu);
-    uint64_t *next = registers->value;
 
-#define X(name, count, value)                   \
-    for (unsigned i = 0; i < (count); i++) {    \
-        *next++ = (value);                      \
-    }
-    ARM_REGISTERS(X)
-#undef X
-    memset(next, 0, (char *)(registers + 1) - (char *)next);
-}
-
-/*
- * Drop the translations of user mode.  The jump cache finds TBs by address, so QEMU would clear all
- * of it; the kernel's addresses stay here.
- */
-static void drop_user_mode(CPUState *cpu)
-{
-    CPUJumpCache *cache = cpu->tb_jmp_cache;
-
-    cpu->recorder->translations.drops_user_mode = true;
-    tlb_flush_by_mmuidx(cpu, ARMMMUIdxBit_E10_0);
-    cpu->recorder->translations.drops_user_mode = false;
-    for (unsigned i = 0; i < TB_JMP_CACHE_SIZE; i++) {
-        if (recorder_is_user_address(cache->array[i].pc)) {
-            qatomic_set(&cache->array[i].tb, NULL);
-        }
-    }
+    RECORDER_FILL_REGISTERS(registers, ARM_REGISTERS);
 }
 
 /*
@@ -102,7 +77,7 @@ void HELPER(recorder_user_access)(CPUARMState *env)
     if (recorder_active() && cpu->recorder->translations.user_tables != env->cp15.ttbr0_el[1]) {
         cpu->recorder->translations.user_tables = env->cp15.ttbr0_el[1];
         if (cpu->neg.tlb.c.dirty & ARMMMUIdxBit_E10_0) {
-            drop_user_mode(cpu);
+            recorder_drop_user_mode(cpu, ARMMMUIdxBit_E10_0);
         }
     }
 }

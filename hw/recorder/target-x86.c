@@ -6,7 +6,6 @@
 #include "qemu/osdep.h"
 #include "cpu.h"
 #include "cpu-internal.h"
-#include "accel/tcg/tb-jmp-cache.h"
 #include "exec/cputlb.h"
 #include "exec/exec-all.h"
 #include "exec/helper-proto.h"
@@ -75,15 +74,8 @@ static uint64_t digest_of_others(CPUX86State *env)
 void recorder_registers(CPUState *cpu, Registers *registers)
 {
     CPUX86State *env = cpu_env(cpu);
-    uint64_t *next = registers->value;
 
-#define X(name, count, value)                   \
-    for (unsigned i = 0; i < (count); i++) {    \
-        *next++ = (value);                      \
-    }
-    X86_REGISTERS(X)
-#undef X
-    memset(next, 0, (char *)(registers + 1) - (char *)next);
+    RECORDER_FILL_REGISTERS(registers, X86_REGISTERS);
 }
 
 /*
@@ -144,24 +136,6 @@ static const uint64_t *root_of(CPUX86State *env, uint64_t cr3)
 }
 
 /*
- * Drop the translations of user mode.  The jump cache finds TBs by address, so QEMU would clear all
- * of it; the kernel's addresses stay here.
- */
-static void drop_user_mode(CPUState *cpu)
-{
-    CPUJumpCache *cache = cpu->tb_jmp_cache;
-
-    cpu->recorder->translations.drops_user_mode = true;
-    tlb_flush_by_mmuidx(cpu, 1 << MMU_USER64_IDX | 1 << MMU_USER32_IDX);
-    cpu->recorder->translations.drops_user_mode = false;
-    for (unsigned i = 0; i < TB_JMP_CACHE_SIZE; i++) {
-        if (recorder_is_user_address(cache->array[i].pc)) {
-            qatomic_set(&cache->array[i].tb, NULL);
-        }
-    }
-}
-
-/*
  * Read the entries of the new root that the kernel's translations would come from: then they are
  * noted as tables, and coherent.  The old root's have not changed since they were walked, for other
  * vCPUs bring this one to a boundary before they change a word of a table.  Replay may have walked
@@ -198,7 +172,7 @@ bool recorder_new_root(CPUX86State *env, uint64_t cr3, uintptr_t retaddr)
     }
     env->cr[3] = cr3;
     recorder_table_base(cpu, true);
-    drop_user_mode(cpu);
+    recorder_drop_user_mode(cpu, 1 << MMU_USER64_IDX | 1 << MMU_USER32_IDX);
     if (differs) {
         cpu->recorder->translations.flush_due = true;
         recorder_kick(cpu);

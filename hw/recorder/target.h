@@ -14,6 +14,17 @@
 extern const RegisterSet *const recorder_register_set;
 /* Set @registers to those of the vCPU. */
 void recorder_registers(CPUState *cpu, Registers *registers);
+/* Set @registers to the values of @LIST, one of the lists in recording/..-registers.h. */
+#define RECORDER_FILL_REGISTERS(registers, LIST) \
+    do { \
+        uint64_t *next_ = (registers)->value; \
+        LIST(RECORDER_FILL_REGISTERS_X) \
+        memset(next_, 0, (char *)((registers) + 1) - (char *)next_); \
+    } while (0)
+#define RECORDER_FILL_REGISTERS_X(name, count, value) \
+    for (unsigned i = 0; i < (count); i++) { \
+        *next_++ = (value); \
+    }
 /*
  * Deliver an interrupt as an INTERRUPT event tells: of Arm, exception @number at exception level
  * @kind; of x86, vector @number of a RecorderX86Interrupt.  Replaying only.  The delivery of an x86

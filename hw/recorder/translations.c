@@ -40,6 +40,7 @@
 #include "qemu/osdep.h"
 #include "qemu/bitmap.h"
 #include "accel/tcg/internal-common.h"
+#include "accel/tcg/tb-jmp-cache.h"
 #include "exec/cpu-common.h"
 #include "exec/cputlb.h"
 #include "exec/exec-all.h"
@@ -217,6 +218,24 @@ void recorder_drop(CPUState *cpu, vaddr page)
     v->translations.drops_one_page = true;
     tlb_flush_page(cpu, page);
     v->translations.drops_one_page = false;
+}
+
+/*
+ * The jump cache finds TBs by address, so QEMU would clear all of it.  Here the kernel's addresses
+ * stay.
+ */
+void recorder_drop_user_mode(CPUState *cpu, unsigned mmu_idx_map)
+{
+    CPUJumpCache *cache = cpu->tb_jmp_cache;
+
+    cpu->recorder->translations.drops_user_mode = true;
+    tlb_flush_by_mmuidx(cpu, mmu_idx_map);
+    cpu->recorder->translations.drops_user_mode = false;
+    for (unsigned i = 0; i < TB_JMP_CACHE_SIZE; i++) {
+        if (recorder_is_user_address(cache->array[i].pc)) {
+            qatomic_set(&cache->array[i].tb, NULL);
+        }
+    }
 }
 
 vaddr recorder_table_word_page(CPUState *cpu, uint64_t offset)

@@ -35,6 +35,8 @@ void recorder_translations_written(CPUState *cpu, uint64_t offset, uint64_t size
 void recorder_be_last_in_tb(CPUState *cpu, uintptr_t retaddr);
 /* Drop the translation of @page, or all (RECORDER_ALL).  In the vCPU's thread. */
 void recorder_drop(CPUState *cpu, vaddr page);
+/* Drop the translations of user mode, which are those of @mmu_idx_map.  In the vCPU's thread. */
+void recorder_drop_user_mode(CPUState *cpu, unsigned mmu_idx_map);
 /*
  * Return the page whose translation was made from the word at @offset of main RAM.  RECORDER_NONE:
  * nothing was made from its page.  RECORDER_ALL: more than a single page, or unknown.
