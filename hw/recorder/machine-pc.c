@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The machines `q35` and `pc` of x86_64.
+ * The machines `q35`, `pc` and `microvm` of x86_64.
  */
 #include "qemu/osdep.h"
 #include "qapi/error.h"
@@ -48,7 +48,7 @@ static void describe_console(Manifest *manifest)
     }
 }
 
-static const char *const types[] = { "generic-pc-machine", NULL };
+static const char *const types[] = { "generic-pc-machine", "microvm-machine", NULL };
 static const char *const reaches_memory[] = {
     "virtio-device", "pci-device", "pc-dimm", "x86-iommu", "ide-device", "floppy", "vmgenid",
     NULL,

@@ -27,9 +27,10 @@ QUIT_S = 10
 
 
 @functools.lru_cache
-def stock_command(command, smp=1, boot=()):
+def stock_command(command, smp=1, boot=(), arch="aarch64"):
     """Return QEMU's command line for the stock guest, as a list; `boot`: options of images/boot."""
-    return shlex.split(run(f"{TOP}/images/boot", "--arch", "aarch64", "--smp", str(smp),
+    need(arch)
+    return shlex.split(run(f"{TOP}/images/boot", "--arch", arch, "--smp", str(smp),
                            "--run", command, "--print", *boot).stdout)
 
 

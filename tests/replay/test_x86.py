@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """x86_64 guests: what Linux does not do, or not often enough, and Linux."""
 
+import os
+import re
+
 from tests.guest import bare_guest
-from tests.lib.guest_recording import GuestWorkspace, check_race
+from tests.lib.guest_recording import GuestWorkspace, check_race, stock_command
 from tests.lib.process import run
 from tests.lib.tap import check, main, test, test_each
 from tests.lib.tool import BIN, REPRISE, need
@@ -38,6 +41,23 @@ def a_bare_guest_replays_identically(how):
 def a_bare_guest_replays_from_its_checkpoints():
     directory, output = record_bare("--checkpoint-interval", "0.02", "--chaos", "3")
     work.check_checkpoints(directory, output, 3)
+
+
+SAVED, FSAVED = 0x800000 + 24 * 4096, 0x800000 + 26 * 4096 - 50         # of one.c
+
+
+@test_each(["fxsave", "fnsave"])
+def stores_of_save_areas_can_be_watched(instruction):
+    """They go through host pointers, or around them where an element lies in two pages."""
+    directory, _ = record_bare()
+    address, size, least = {"fxsave": (SAVED, 512, 24 + 8 * 10 + 16 * 16),
+                            "fnsave": (FSAVED, 108, 108)}[instruction]
+    shown, said = work.replay(directory, "--watch", f"{address:#x},{size},writes")
+    check("replayed identically" in said, said)
+    stores = re.findall(r"^0:(\d+) store 0x(\w+),(\d+) pc 0x\w+ ", shown.decode(), re.M)
+    check(len({position for position, _, _ in stores}) == 1, shown.decode())
+    seen = [byte for _, at, n in stores for byte in range(int(at, 16), int(at, 16) + int(n))]
+    check(min(seen) == address and least <= len(seen) == len(set(seen)), shown.decode())
 
 
 @test
@@ -126,6 +146,37 @@ def copies_of_memory_are_coherent_in_linux(smp):
     directory, _ = linux(smp)
     _, said = work.replay(directory, "--paranoid=50000")
     check("replayed identically" in said and "are coherent" in said, said)
+
+
+@test
+def disk_and_network_are_recorded():
+    directory, disk = work.place("devices-x86"), work.path("disk")
+    with open(disk, "wb") as file:
+        file.write(b"page" * 1024 * 512)
+    output, _ = work.record(
+        directory, "--checkpoint-interval", "1", "--", *stock_command(
+            "sha256sum /dev/vda; dd if=/dev/urandom of=/dev/vda bs=64k count=16 2>/dev/null; sync; "
+            "echo 3 >/proc/sys/vm/drop_caches; sha256sum /dev/vda; "
+            "ip addr add 10.0.2.15/24 dev eth0 && ip link set eth0 up && ping -c 2 10.0.2.2",
+            smp=2, arch="x86_64"),
+        "-drive", f"file={disk},if=none,id=d,format=raw", "-device", "virtio-blk-pci,drive=d",
+        "-netdev", "user,id=n", "-device", "virtio-net-pci,romfile=,netdev=n")
+    os.remove(disk)
+    check(b"2 packets received" in output and b"status=0" in output, output)
+    work.check_replay(directory, output)
+    work.check_checkpoints(directory, output, 2)
+
+
+@test_each(["pc", "microvm,acpi=off"])
+def other_machines_are_recorded(machine):
+    """A microvm's firmware, qboot, runs from main memory."""
+    directory = work.place("machines-x86")
+    output, _ = work.record(directory, "--checkpoint-interval", "1", "--", *stock_command(
+        "racey -t 2 -n 20000 && forkstorm -t 2 -n 2", smp=2, arch="x86_64",
+        boot=("--machine", machine)))
+    check(b"status=0" in output, output)
+    work.check_replay(directory, output)
+    work.check_checkpoints(directory, output, 2)
 
 
 @test

@@ -9,6 +9,8 @@
  */
 #include "pc.h"
 
+#define SAVED (PLAY + 24 * PAGE)        /* nothing else is stored here */
+
 static uint64_t other4[512] __attribute__((aligned(PAGE)));
 static uint64_t other3[512] __attribute__((aligned(PAGE)));
 static uint64_t other2[512] __attribute__((aligned(PAGE)));
@@ -239,20 +241,11 @@ static void test_user(void)
         0xb8, 0x2a, 0, 0, 0,            /* mov $42, %eax */
         0xcd, 0x80,                     /* int $0x80 */
     };
-    extern uint64_t run_as_user(uint64_t address);
-    extern char syscall_entry[];
     bool good = true;
 
-    write_msr(0xc0000081, (uint64_t)(DATA | 3) << 48 | (uint64_t)CODE << 32);
-    write_msr(0xc0000082, (uint64_t)syscall_entry);
-    write_msr(0xc0000084, 0x200);
-    for (unsigned i = 0; i < sizeof(code); i++) {
-        ((volatile uint8_t *)(PLAY + 7 * PAGE))[i] = code[i];
-    }
-    level2[0][PLAY / BLOCK] |= PTE_USER;
-    change(&level1[7], level1[7] | PTE_USER);
+    put_user_code(code, sizeof(code));
     for (int i = 0; i < 1000; i++) {
-        good &= run_as_user(PLAY + 7 * PAGE) == 42;
+        good &= run_as_user(USER) == 42;
     }
     digest = mix(digest, calls);
     report("user", good && calls == 2000);
@@ -324,7 +317,7 @@ static void test_strings(void)
     report("strings", good);
 }
 
-/* Floating point: flags that are collected lazily, and registers. */
+/* Floating point: flags that are collected lazily, registers, and a save area in two pages. */
 static void test_float(void)
 {
     uint32_t mxcsr = 0x1f80;
@@ -340,6 +333,8 @@ static void test_float(void)
         digest = mix(digest, mxcsr ^ status ^ *(uint64_t *)BUFFER ^ *(uint64_t *)(BUFFER + 8));
         mxcsr &= 0x1f80;
     }
+    asm volatile("fxsave (%0)" : : "r"(SAVED) : "memory");
+    asm volatile("fnsave (%0); fninit" : : "r"(SAVED + 2 * PAGE - 50) : "memory");
     report("float", true);
 }
 

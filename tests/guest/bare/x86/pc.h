@@ -16,6 +16,7 @@
 #define PAGE        4096
 #define BLOCK       0x200000ul
 #define PLAY        0x800000ul          /* a block that is mapped by pages, which tests remap */
+#define USER        (PLAY + 7 * PAGE)   /* code of user mode */
 #define BUFFER      0x1000000ul
 #define BUFFER_SIZE (2 * BLOCK)
 #define HIGH        0xffffff8000000000ul    /* where memory is mapped again */
@@ -148,7 +149,6 @@ asm(".balign 16\n"
     "    pop %rdi; pop %rsi; pop %rdx; pop %rcx; pop %rax\n"
     "    add $16, %rsp\n"
     "    iretq\n"
-    /* uint64_t run_as_user(uint64_t address): RAX is what user mode leaves there. */
     "run_as_user:\n"
     "    push %rbx; push %rbp; push %r12; push %r13; push %r14; push %r15\n"
     "    mov %rsp, kernel_rsp(%rip)\n"
@@ -290,6 +290,25 @@ static inline void change(volatile uint64_t *pte, uint64_t value)
 {
     *pte = value;
     write_cr("cr3", level4);
+}
+
+/* --- user mode --------------------------------------------------------------------- */
+
+/* Return what @address, run in user mode, leaves in RAX. */
+extern uint64_t run_as_user(uint64_t address);
+
+/* Let user mode run @code at USER, and call the kernel. */
+static inline void put_user_code(const uint8_t *code, unsigned size)
+{
+    extern char syscall_entry[];
+
+    write_msr(0xc0000081, (uint64_t)(DATA | 3) << 48 | (uint64_t)CODE << 32);
+    write_msr(0xc0000082, (uint64_t)syscall_entry);
+    write_msr(0xc0000084, 0x200);
+    for (unsigned i = 0; i < size; i++) {
+        ((volatile uint8_t *)USER)[i] = code[i];
+    }
+    change(&level1[7], level1[7] | PTE_USER);
 }
 
 /* --- console ---------------------------------------------------------------------- */
