@@ -35,13 +35,17 @@ def modes_of(part, workload, unpatched):
     if "modes" in part:
         return part["modes"]
     modes = ["plain", "plain tlb", "record"]
-    if unpatched and part["smp"] == 1:
+    if unpatched and part["smp"] == 1 and "arch" not in part:
         modes.insert(0, "unpatched")
     if workload in part["replayed"]:
         modes.append("replay")
         if part["smp"] > 1 and can_replay_in_one_thread():
             modes.append("single")
     return modes
+
+
+def guest_of(part, workload):
+    return Guest(part["smp"], part["workloads"][workload], arch=part.get("arch", "aarch64"))
 
 
 def can_replay_in_one_thread():
@@ -94,8 +98,8 @@ class Comparison:
             for build in self.builds if mode not in THIS_ALONE else [THIS]:
                 times = self.times[build.name]
                 try:
-                    took = measure(build, mode, Guest(part["smp"], part["workloads"][workload]),
-                                   options.unpatched, options.patience)
+                    took = measure(build, mode, guest_of(part, workload), options.unpatched,
+                                   options.patience)
                 except Failure as failure:
                     kept = None if mode in PLAIN_MODES else keep_recording(
                         build, f"{name}-{workload}-{len(times.failures)}")

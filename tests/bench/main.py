@@ -4,10 +4,11 @@
     tests/bench/run                 all parts
     tests/bench/run smp2 smp4       these; build/bench.json keeps the others
 
-A part is a number of vCPUs: one, smp2, smp4; orders2, orders4: Karma's order beside
-FDR's (parts.py); servers2, servers4: real servers (servers.py); scale: more vCPUs, up to
-16 (scale.py); or "pause": for how long it pauses a running guest, whose memory is full of
-random data, that its recording starts (QEMU's own times of STOP and RESUME tell).
+A part is a number of vCPUs: one, smp2, smp4, of x86_64 guests x86-2 and x86-4; orders2,
+orders4: Karma's order beside FDR's (parts.py); servers2, servers4: real servers (servers.py);
+scale: more vCPUs, up to 16 (scale.py); or "pause": for how long it pauses a running guest,
+whose memory is full of random data, that its recording starts (QEMU's own times of STOP and
+RESUME tell).
 Each round runs every workload of it unpatched (if REPRISE_UNPATCHED names such a
 qemu-system-aarch64), plain (our emulator, not recording), plain with the TLBs that a
 recorded guest has ("plain tlb"), recorded and replayed, one after the other, so that a
@@ -16,8 +17,8 @@ host that slows down slows all of them.  measure.py says how time is taken.
 With --crowded LOAD other processes want the host's cores, too, while servers are
 measured (host.py).
 
-With --against DIR, which has the programs of another build (reprise and
-qemu-system-aarch64), each run is made with them as well, just before or just after, and a
+With --against DIR, which has the programs of another build (reprise and both
+emulators), each run is made with them as well, just before or just after, and a
 second table compares the times of the two: this / other.
 
 A run that fails (it diverged, it hangs) is reported, its recording kept in
@@ -46,6 +47,7 @@ from tests.lib.checkout import BUILD, TOP
 from tests.lib.tool import BIN
 
 RESULT = os.path.join(BUILD, "bench.json")
+PROGRAMS = ("reprise", "qemu-system-aarch64", "qemu-system-x86_64")
 ALL = (*parts.PARTS, *servers.PARTS, scale.SCALE, PAUSE)
 
 
@@ -53,7 +55,7 @@ ALL = (*parts.PARTS, *servers.PARTS, scale.SCALE, PAUSE)
 
 def build_id():
     digest = hashlib.sha256()
-    for program in ("reprise", "qemu-system-aarch64"):
+    for program in PROGRAMS:
         with open(os.path.join(BIN, program), "rb") as file:
             digest.update(file.read())
     return digest.hexdigest()[:16]
@@ -107,7 +109,7 @@ def parse_arguments():
         parser.error("--rounds: at least 1")
     if options.unpatched and not os.access(options.unpatched, os.X_OK):
         parser.error(f"REPRISE_UNPATCHED: no emulator {options.unpatched}")
-    for program in ("reprise", "qemu-system-aarch64") if options.against else ():
+    for program in PROGRAMS if options.against else ():
         if not os.access(os.path.join(options.against, program), os.X_OK):
             parser.error(f"--against: no {program} in {options.against}")
     if options.crowded:

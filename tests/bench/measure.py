@@ -54,15 +54,15 @@ class Guest(NamedTuple):
     image: str = "stock"
     mem: int = 512                      # MiB
     arguments: tuple = ()               # for QEMU
+    arch: str = "aarch64"
 
 
 class Build:
     """Programs that are measured, and the latest recording that they made."""
 
     def __init__(self, name, place):
-        self.name = name
-        self.reprise, self.qemu = (os.path.join(place, program)
-                                   for program in ("reprise", "qemu-system-aarch64"))
+        self.name, self.place = name, place
+        self.reprise = os.path.join(place, "reprise")
         self.recording = os.path.join(PLACE, f"recording-{name}")
 
 
@@ -71,12 +71,12 @@ THIS = Build("this", BIN)
 
 def guest_command(build, guest, *arguments):
     """QEMU's command line; images/boot knows it."""
-    line = subprocess.run([f"{TOP}/images/boot", "--print", "--arch", "aarch64",
+    line = subprocess.run([f"{TOP}/images/boot", "--print", "--arch", guest.arch,
                            "--image", guest.image, "--smp", str(guest.smp),
                            "--mem", str(guest.mem), "--run", guest.run, "--",
                            *guest.arguments, *arguments],
                           stdout=subprocess.PIPE, encoding="utf-8", check=True).stdout
-    return [build.qemu, *shlex.split(line)[1:]]
+    return [os.path.join(build.place, f"qemu-system-{guest.arch}"), *shlex.split(line)[1:]]
 
 
 def command_of(build, mode, guest, unpatched):

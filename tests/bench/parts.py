@@ -46,8 +46,8 @@ def part_of_several(vcpus, rounds, bars):
             ("private", "replay", "plain", 1.25),
             ("boot", "replay", "plain", 1.4),
             ("private", "replay", "single", 1 / 1.6),
-            ("faults", "replay", "plain", None),
-            ("faults", "replay", "single", None),
+            *((name, "replay", base, None) for name in rounds if name == "faults"
+              for base in ("plain", "single")),
         ],
     }
 
@@ -66,6 +66,26 @@ PARTS |= {
         {"private": 1.5, "boot": 1.4, "locks": 1.5, "forkstorm": 1.7, "racey": 4, "pipes": 2,
          "faults": None}),
 }
+
+# x86_64 guests.  "copy": the kernel copies by repeated string instructions.
+COPY = ("dd if=/dev/zero of=/run/a bs=1M count=64 2>/dev/null; for i in $(seq %d); do "
+        "(for j in $(seq %d); do dd if=/run/a of=/dev/null bs=1M 2>/dev/null; done) & done; wait")
+PARTS |= {
+    "x86-2": part_of_several(
+        2,
+        {"private": 20, "locks": 600000, "forkstorm": 80, "racey": 20000000, "pipes": 3000},
+        {"private": 1.3, "boot": 1.4, "locks": 1.4, "forkstorm": 1.6, "racey": 3, "pipes": 1.7,
+         "copy": 1.4}),
+    "x86-4": part_of_several(
+        4,
+        {"private": 15, "locks": 400000, "forkstorm": 50, "racey": 10000000, "pipes": 1000},
+        {"private": 1.5, "boot": 1.4, "locks": 1.6, "forkstorm": 1.8, "racey": 4, "pipes": 2,
+         "copy": 1.5}),
+}
+for name in ("x86-2", "x86-4"):
+    vcpus = PARTS[name]["smp"]
+    PARTS[name]["arch"] = "x86_64"
+    PARTS[name]["workloads"]["copy"] = COPY % (vcpus, 80 // vcpus)
 
 # Karma beside FDR: recorded one after the other; and one run that has both, replayed by each.
 ORDER_BARS = [("record karma", "record", 1.1), ("replay karma", "replay fdr", 1.25)]

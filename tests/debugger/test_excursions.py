@@ -17,15 +17,16 @@ RAM_BASE = 0x40000000
 
 
 @work.shared
-def recorded(smp=2):
-    return record_race(work, smp)
+def recorded(smp=2, arch="aarch64"):
+    return record_race(work, smp, arch)
 
 
-@test_each([1, 2, 4])
-def excursions_come_to_where_a_plain_replay_is(smp):
-    directory = recorded(smp)
+@test_each(["1 aarch64", "2 aarch64", "4 aarch64", "1 x86_64", "4 x86_64"])
+def excursions_come_to_where_a_plain_replay_is(how):
+    smp, arch = how.split()
+    directory = recorded(int(smp), arch)
     with travel(work, directory) as session:
-        seen = wander(session, seed=smp, n=EXCURSIONS)
+        seen = wander(session, seed=int(smp), n=EXCURSIONS)
     judge(work, directory, seen)
 
 

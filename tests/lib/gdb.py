@@ -33,9 +33,9 @@ SETTINGS = ["set confirm off", "set pagination off", "set debuginfod enabled off
             "set style enabled off", "set width 0", "set height 0"]
 
 
-def symbols():
-    """The stock aarch64 kernel with its symbols; the test is skipped if they are not here."""
-    done = subprocess.run([f"{TOP}/images/symbols", "--arch", "aarch64", "--show"],
+def symbols(arch="aarch64"):
+    """The stock kernel with its symbols; the test is skipped if they are not here."""
+    done = subprocess.run([f"{TOP}/images/symbols", "--arch", arch, "--show"],
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8")
     if done.returncode != 0:
         skip(done.stderr.strip().removeprefix("images/symbols: "))

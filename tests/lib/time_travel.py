@@ -31,8 +31,9 @@ INTERRUPT_S = 0.3
 TRAVEL_S = 300                  # for one command: it may look at all of the recording
 
 # Of the stock kernel: what all vCPUs come to often; variables; where source is stepped, and how.
-FUNCTIONS = ["__schedule", "handle_mm_fault", "el0t_64_sync_handler", "scheduler_tick",
-             "wake_up_new_task", "futex_wake"]
+FUNCTIONS = ["__schedule", "handle_mm_fault", "scheduler_tick", "wake_up_new_task", "futex_wake"]
+ENTRIES = {"aarch64": ["el0t_64_sync_handler"],
+           "x86_64": ["do_syscall_64", "entry_SYSCALL_64", "exc_page_fault"]}
 WATCHED = ["jiffies_64", "total_forks", "nr_threads"]
 STEPPED = ["handle_mm_fault", "kernel_clone", "try_to_wake_up", "mm_release"]
 WAYS = [["next", "next", "reverse-next"], ["step", "step", "reverse-step"], ["finish"],
@@ -45,12 +46,16 @@ HIT_REASONS = ("breakpoint-hit", "watchpoint-trigger", "read-watchpoint-trigger"
                "access-watchpoint-trigger")
 
 
-def record_race(workspace, smp):
+# What gdb calls these architectures.
+GDB_ARCHITECTURES = {"aarch64": "aarch64", "x86_64": "i386:x86-64"}
+
+
+def record_race(workspace, smp, arch="aarch64"):
     """Record vCPUs that race, fault and are interrupted, with checkpoints; return where."""
-    directory = workspace.place(f"travel-{smp}")
+    directory = workspace.place(f"travel-{arch}-{smp}")
     workspace.record(directory, "--checkpoint-interval", "0.6", "--", *stock_command(
         f"forkstorm -t {smp} -n 8; racey -t {smp} -n 20000; pipes -t 2 -n 50", smp=smp,
-        boot=("--mem", str(MEM_MIB))))
+        boot=("--mem", str(MEM_MIB)), arch=arch))
     check(len(info(directory)["checkpoints"]) >= 3, "too few checkpoints")
     return directory
 
@@ -65,13 +70,12 @@ class Travel:
 
     def __init__(self, workspace, directory, *options, vmlinux=None):
         qmp = workspace.path("qmp")
+        self.arch = info(directory)["arch"]
         self.session = start_debug(workspace, directory, "--socket", workspace.path("gdb"),
                                    "--qmp", qmp, *options)
         self.address = self.session.address
         self.qmp = Qmp(qmp, self.session.process)
-        self.gdb = Gdb(vmlinux)
-        if not vmlinux:
-            self.gdb.command("set architecture aarch64")
+        self.gdb = self._new_gdb(vmlinux)
         self.gdb.connect(self.address)
         told = self.qmp("query-recorder")["return"]
         self.first, self.last = told["first-moment"], told["last-moment"]
@@ -79,9 +83,14 @@ class Travel:
     def reconnect(self, vmlinux=None):
         """With another gdb: the one before has died."""
         self.gdb.close()
-        self.gdb = Gdb(vmlinux)
-        self.gdb.command("set architecture aarch64")
+        self.gdb = self._new_gdb(vmlinux)
         return self.gdb.connect(self.address)
+
+    def _new_gdb(self, vmlinux):
+        gdb = Gdb(vmlinux)
+        if not vmlinux:
+            gdb.command(f"set architecture {GDB_ARCHITECTURES[self.arch]}")
+        return gdb
 
     def close(self):
         self.gdb.close()
@@ -128,9 +137,9 @@ def travel(workspace, directory, *options, vmlinux=None):
     session.close()
 
 
-def symbols_if_any():
+def symbols_if_any(arch="aarch64"):
     with contextlib.suppress(Skip):
-        return symbols()
+        return symbols(arch)
 
 
 # --- excursions -------------------------------------------------------------------------------
@@ -243,7 +252,7 @@ class Excursions:
     def _break_in_function(self):
         """What is hit on the way back was hit on the way there."""
         self._command(f"{self.random.choice(['break', 'hbreak'])} "
-                      f"*{self.random.choice(FUNCTIONS)}")
+                      f"*{self.random.choice(FUNCTIONS + ENTRIES[self.session.arch])}")
         ways = self.random.sample(["continue", "reverse-continue"], 2)
         there, ended = self._hits(ways[0], self.random.randrange(2, 6))
         self._look()
@@ -362,7 +371,7 @@ def judge(workspace, directory, seen):
 # --- by hand --------------------------------------------------------------------------------------
 
 def again(workspace, directory, seed, first=0, n=1):
-    vmlinux = symbols_if_any()
+    vmlinux = symbols_if_any(info(directory)["arch"])
     with travel(workspace, directory, vmlinux=vmlinux) as session:
         excursions = Excursions(session, seed, kernel=bool(vmlinux), first=first)
         for _ in range(n):

@@ -101,9 +101,9 @@ PACKAGES = {"stress": "stress-ng", "hackbench": "rt-tests"}
 
 
 @functools.lru_cache
-def image_with(name):
+def image_with(name, arch="aarch64"):
     """The name of an image that has one more package."""
-    subprocess.run([f"{TOP}/images/build", "--arch", "aarch64", "--package", PACKAGES[name],
+    subprocess.run([f"{TOP}/images/build", "--arch", arch, "--package", PACKAGES[name],
                     "--name", name], stdout=subprocess.DEVNULL, check=True)
     return name
 

@@ -3,6 +3,7 @@
 
     damage-01 ... 10
     damage-karma-01, 02     of recordings in Karma's order
+    damage-x86-01 ... 03    of x86_64 guests
 
 Each case makes a recording of its own and spoils it by one bit or one truncation, a hundred
 times.  Each must be noticed by verify and refused by replay; of each a copy is
@@ -18,6 +19,7 @@ from tests.soak.guest import Failure
 
 CASES = 10
 KARMA_CASES = 2
+X86_CASES = 3
 ROUNDS = 100
 REPAIRED_REPLAYED = 20          # one in so many
 RUN = "racey -n 2000"
@@ -33,9 +35,10 @@ def one_round(recording, source, replay):
     return repaired
 
 
-def damaged(seed, options=()):
+def damaged(seed, options=(), arch="aarch64"):
     def function(recording):
         source = random.Random(seed)
+        recording.arch = arch
         recording.record(RUN, smp=2, options=options)
         try:
             repaired = sum(one_round(recording, source, i % REPAIRED_REPLAYED == 0)
@@ -52,4 +55,6 @@ def damage_cases():
     karma = ["--order", "karma"]
     return [*(Case(f"damage-{i:02}", damaged(i), False) for i in range(1, CASES + 1)),
             *(Case(f"damage-karma-{i:02}", damaged(i, karma), False)
-              for i in range(1, KARMA_CASES + 1))]
+              for i in range(1, KARMA_CASES + 1)),
+            *(Case(f"damage-x86-{i:02}", damaged(i, arch="x86_64"), False)
+              for i in range(1, X86_CASES + 1))]

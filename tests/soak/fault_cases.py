@@ -4,6 +4,7 @@
     kill-001 ... 100    a recorder that is killed at a random moment: what it leaves replays, up
                         to a moment at most a second before
     kill-karma-01 ... 50        the same, of a recording in Karma's order
+    kill-x86-01 ... 50          the same, of an x86_64 guest
     again               a guest that is recorded a hundred times in its life, while it works
     flight              the flight recorder over ten minutes of stress-ng: space, replay, speed
 """
@@ -22,7 +23,7 @@ from tests.soak.cases import Case, image_with
 from tests.soak.guest import QMP, Failure, connect, guest_command, run_tool
 
 KILLS = 100
-KARMA_KILLS = 50
+OTHER_KILLS = 50
 MOST_LOST_S = 1.0
 SAMPLE_S = 0.02
 AGAIN = 100
@@ -63,11 +64,12 @@ def lost_s(samples, cut):
     return samples[-1][0] - (kept[-1] if kept else samples[0][0])
 
 
-def killed(seed, *options):
+def killed(seed, *options, arch="aarch64"):
     def function(recording):
         source = random.Random(f"{seed} {options}" if options else seed)
         moment, smp, samples = source.uniform(0.1, 8), source.choice([1, 2, 4]), []
-        command = guest_command(BUSY, smp, arguments=["-qmp", f"unix:{QMP},server=on,wait=off"])
+        command = guest_command(BUSY, smp, arguments=["-qmp", f"unix:{QMP},server=on,wait=off"],
+                                arch=arch)
         try:
             run_tool(["record", "-o", recording.directory, *options, "--", *command],
                      recording.path("console"), recording.path("log"), recording.patience,
@@ -202,5 +204,7 @@ def flight(recording):
 def fault_cases():
     cases = [Case(f"kill-{i:03}", killed(i), False) for i in range(1, KILLS + 1)]
     cases += [Case(f"kill-karma-{i:02}", killed(i, "--order", "karma"), False)
-              for i in range(1, KARMA_KILLS + 1)]
+              for i in range(1, OTHER_KILLS + 1)]
+    cases += [Case(f"kill-x86-{i:02}", killed(i, arch="x86_64"), False)
+              for i in range(1, OTHER_KILLS + 1)]
     return [*cases, Case("again", again, False), Case("flight", flight, False)]

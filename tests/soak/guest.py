@@ -22,10 +22,10 @@ from tests.lib.qmp import Qmp
 from tests.lib.tool import BIN, REPRISE, emulator_of, stop_tool
 
 PLACE = os.path.join(BUILD, "soak")
-QEMU = os.path.join(BIN, "qemu-system-aarch64")
+PROGRAMS = (REPRISE, *(os.path.join(BIN, f"qemu-system-{a}") for a in ("aarch64", "x86_64")))
 QMP = os.path.relpath(os.path.join(PLACE, "qmp"), TOP)  # short: a socket's path is limited
 QUIT_S = 25                     # a little more than the tool gives its QEMU
-RAM_START = 0x40000000          # of the machine "virt"
+RAM_START = {"aarch64": 0x40000000, "x86_64": 0}        # of the machines that images/boot starts
 MEMORY_MIB = 512
 GUEST_OK = re.compile(rb"^reprise: end status=0\r?$", re.M)
 
@@ -34,11 +34,12 @@ class Failure(Exception):
     """What went wrong with a case, in words."""
 
 
-def guest_command(run, smp=1, image="stock", arguments=(), mem=MEMORY_MIB):
+def guest_command(run, smp=1, image="stock", arguments=(), mem=MEMORY_MIB, arch="aarch64",
+                  append="", machine=None):
     """QEMU's command line; images/boot knows it."""
-    done = subprocess.run([f"{TOP}/images/boot", "--print", "--arch", "aarch64", "--smp", str(smp),
-                           "--mem", str(mem), "--image", image, "--run", run,
-                           "--", *arguments],
+    done = subprocess.run([f"{TOP}/images/boot", "--print", "--arch", arch, "--smp", str(smp),
+                           "--mem", str(mem), "--image", image, "--append", append, "--run", run,
+                           *(["--machine", machine] if machine else []), "--", *arguments],
                           stdout=subprocess.PIPE, encoding="utf-8", check=True)
     return shlex.split(done.stdout)
 
@@ -131,33 +132,33 @@ def wait_for_line(process, words, deadline):
     return True
 
 
-def save_ram_and_quit(qmp, path, deadline):
+def save_ram_and_quit(qmp, path, deadline, arch):
     """Of a guest that stands, or is about to.  Raises TimeoutError."""
     qmp.socket.settimeout(60)
     while qmp("query-status")["return"]["running"]:
         if time.monotonic() > deadline:
             raise TimeoutError
         time.sleep(0.02)
-    answer = qmp("pmemsave", val=RAM_START, size=MEMORY_MIB << 20, filename=path)
+    answer = qmp("pmemsave", val=RAM_START[arch], size=MEMORY_MIB << 20, filename=path)
     if "error" in answer:
         raise Failure(f"pmemsave: {answer['error']['desc']}")
     qmp("quit")
 
 
-def ram_of_recorder(path):
+def ram_of_recorder(path, arch):
     """For run_tool: saves RAM when the guest, which has -no-shutdown, has powered off."""
     def meanwhile(process, deadline):
         with contextlib.closing(connect(process)) as qmp:
             if wait_for_event(qmp, "RECORDER_STOPPED", deadline):
-                save_ram_and_quit(qmp, path, deadline)
+                save_ram_and_quit(qmp, path, deadline, arch)
     return meanwhile
 
 
-def ram_of_replay(path):
+def ram_of_replay(path, arch):
     def meanwhile(process, deadline):
         if wait_for_line(process, "paused at the end", deadline):
             with contextlib.closing(connect(process)) as qmp:
-                save_ram_and_quit(qmp, path, deadline)
+                save_ram_and_quit(qmp, path, deadline, arch)
     return meanwhile
 
 
@@ -180,6 +181,7 @@ class Recording:
     def __init__(self, name, patience=300, notes=None):
         self.directory = os.path.join(PLACE, name)
         self.patience = patience
+        self.arch = "aarch64"           # of the guest
         self.notes = notes or {}        # what earlier cases returned, by name
 
     def path(self, end):
@@ -190,20 +192,21 @@ class Recording:
         return [self.path(end) for end in ("console", "replayed", "log", "ram", "ram-replayed")]
 
     def record(self, run, smp=1, image="stock", arguments=(), options=(), ram=False,
-               mem=MEMORY_MIB):
+               mem=MEMORY_MIB, append="", machine=None):
         """The console's output, after a run that went well.
 
-        arguments are QEMU's, options the tool's; ram saves RAM, for replay() to compare, of a
-        guest that has the usual mem (MiB).
+        arguments are QEMU's, options the tool's, append the kernel's; ram saves RAM, for replay()
+        to compare, of a guest that has the usual mem (MiB).
         """
         console = self.path("console")
         # With --qmp the tool waits for somebody at the end.
         more = ["-no-shutdown"] if ram else ["-qmp", f"unix:{QMP},server=on,wait=off"]
         options = [*options, "--qmp", QMP] if ram else options
-        command = guest_command(run, smp, image, [*arguments, *more], mem)
+        command = guest_command(run, smp, image, [*arguments, *more], mem, self.arch, append,
+                                machine)
         run_tool(["record", "-o", self.directory, *options, "--", *command], console,
                  self.path("log"), self.patience,
-                 ram_of_recorder(self.path("ram")) if ram else None)
+                 ram_of_recorder(self.path("ram"), self.arch) if ram else None)
         with open(console, "rb") as file:
             output = file.read()
         if not GUEST_OK.search(output):
@@ -223,7 +226,8 @@ class Recording:
         if order:
             how = ["--order", order, *how]
         run_tool(["replay", self.directory, *how, *arguments], shown, self.path("log"),
-                 self.patience, ram_of_replay(ram_replayed) if os.path.exists(ram) else None)
+                 self.patience,
+                 ram_of_replay(ram_replayed, self.arch) if os.path.exists(ram) else None)
         with open(console, "rb") as one, open(shown, "rb") as other:
             if one.read() != other.read():
                 raise Failure(f"replay: the console's output differs: diff {console} {shown}")

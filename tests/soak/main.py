@@ -37,7 +37,7 @@ from tests.soak.chaos_cases import chaos_cases
 from tests.soak.damage_cases import damage_cases
 from tests.soak.fault_cases import fault_cases
 from tests.soak.fuzz_cases import fuzz_cases
-from tests.soak.guest import PLACE, QEMU, Failure, Recording
+from tests.soak.guest import PLACE, PROGRAMS, Failure, Recording
 from tests.soak.model_cases import model_cases
 from tests.soak.server_cases import server_cases
 from tests.soak.smp import smp_cases
@@ -55,7 +55,7 @@ class Stop(Exception):
 def build_id():
     """Changes with the tool and the emulator."""
     digest = hashlib.sha256()
-    for path in (REPRISE, QEMU):
+    for path in PROGRAMS:
         try:
             with open(path, "rb") as file:
                 digest.update(file.read())

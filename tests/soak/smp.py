@@ -7,6 +7,8 @@
                             stressors of stress-ng, on four vCPUs
     smp-2vcpus-*, ...       the same round with one thing changed
     smp-racey-karma-01 ...  the races with other orders than FDR's, and with three at once
+    x86-racey-01 ...        the same for x86_64 guests
+    x86-round1-*, ...
 """
 
 import contextlib
@@ -28,9 +30,9 @@ PATIENCE_S = 600                # for a recording, and for a replay
 # Senders and receivers over sockets, then over pipes; seconds, on two cores.
 HACKBENCH = "hackbench -g 2 -l 20 && hackbench -p -g 2 -l 20"
 
-# options are the tool's, arguments QEMU's.
-Round = namedtuple("Round", "name smp arguments options busy devices",
-                   defaults=(4, (), (), False, False))
+# options are the tool's, arguments QEMU's, append the kernel's; machine: not the usual one.
+Round = namedtuple("Round", "name smp arguments options busy devices append machine arch",
+                   defaults=(4, (), (), False, False, "", None, "aarch64"))
 
 ROUNDS = [
     Round("round1"),
@@ -48,6 +50,20 @@ ROUNDS = [
     Round("karma-gicv3", arguments=GICV3, options=("--order", "karma")),
     Round("karma-devices", options=("--order", "karma"), devices=True),
 ]
+
+X86_ROUNDS = [round._replace(arch="x86_64") for round in [
+    Round("round1"),
+    Round("round2"),
+    *(Round(f"{n}vcpus", smp=n) for n in (1, 2, 8, 16)),
+    Round("kpti", append="mitigations=auto pti=on"),
+    Round("pc", machine="pc"),
+    Round("microvm", machine="microvm,acpi=off"),
+    Round("max", arguments=("-cpu", "max")),
+    Round("slow", options=("--slow-path",)),
+    Round("devices", devices=True),
+    Round("load", busy=True),
+    Round("karma", options=("--order", "karma")),
+]]
 
 # Races of each, by name; the names of the orders by which each is replayed.
 RACED_ORDERS = {
@@ -94,10 +110,10 @@ def surroundings(way, run, needs_disk):
 
 def cycle(recording, way, run, image="stock", needs_disk=False, ram=False, orders=(None,)):
     """Records it, and replays it by each order; the console's output."""
-    recording.patience = PATIENCE_S
+    recording.patience, recording.arch = PATIENCE_S, way.arch
     with surroundings(way, run, needs_disk) as (command, devices):
         output = recording.record(command, way.smp, image, [*way.arguments, *devices],
-                                  way.options, ram)
+                                  way.options, ram, append=way.append, machine=way.machine)
     if way.devices and re.search(rb"^(damaged|lost)", output, re.M):
         raise Failure("data was damaged or lost on its way to the guest")
     for order in orders:
@@ -107,10 +123,12 @@ def cycle(recording, way, run, image="stock", needs_disk=False, ram=False, order
 
 # --- cases ------------------------------------------------------------------------------
 
-def race(recording):
-    """Returns the signature."""
-    output = cycle(recording, ROUNDS[0], RACE, ram=True)
-    return re.search(rb"signature=(\w+)", output).group(1).decode()
+def race(way):
+    def function(recording):
+        """Returns the signature."""
+        output = cycle(recording, way, RACE, ram=True)
+        return re.search(rb"signature=(\w+)", output).group(1).decode()
+    return function
 
 
 def race_by(name):
@@ -119,13 +137,16 @@ def race_by(name):
     return lambda recording: cycle(recording, way, RACE, ram=True, orders=replayed) and None
 
 
-def signatures(recording):
-    """Of the recordings so far."""
-    found = [note for name, note in recording.notes.items() if re.match(r"smp-racey-\d", name)]
-    if len(set(found)) < SIGNATURES:
-        raise Failure(f"{len(set(found))} different signatures in {len(found)} recordings, "
-                      f"{SIGNATURES} of {RACES} are wanted")
-    return f"{len(set(found))} of {len(found)}"
+def signatures(prefix):
+    def function(recording):
+        """Of the recordings so far."""
+        found = [note for name, note in recording.notes.items()
+                 if re.match(rf"{prefix}-racey-\d", name)]
+        if len(set(found)) < SIGNATURES:
+            raise Failure(f"{len(set(found))} different signatures in {len(found)} recordings, "
+                          f"{SIGNATURES} of {RACES} are wanted")
+        return f"{len(set(found))} of {len(found)}"
+    return function
 
 
 def plain(way, run, ram=True):
@@ -133,7 +154,8 @@ def plain(way, run, ram=True):
 
 
 def hackbench(way):
-    return lambda recording: cycle(recording, way, HACKBENCH, image_with("hackbench")) and None
+    return lambda recording: cycle(recording, way, HACKBENCH,
+                                   image_with("hackbench", way.arch)) and None
 
 
 def stress(way, stressor):
@@ -141,17 +163,17 @@ def stress(way, stressor):
         needs_disk = stressor in DISK_STRESSORS
         output = cycle(recording, way,
                        stress_command(stressor, WORKERS, "/disk" if needs_disk else None),
-                       image_with("stress"), needs_disk)
+                       image_with("stress", way.arch), needs_disk)
         check_stress(stressor, output)
     return function
 
 
-def round_of(way):
+def round_of(way, prefix):
     parts = [("boot", plain(way, "true"))]
     parts += [(name, plain(way, name)) for name in programs()]
     parts += [("hackbench", hackbench(way))]
     parts += [(f"stress-{name}", stress(way, name)) for name in STRESSORS + DISK_STRESSORS]
-    return [Case(f"smp-{way.name}-{name}", function, way.busy) for name, function in parts]
+    return [Case(f"{prefix}-{way.name}-{name}", function, way.busy) for name, function in parts]
 
 
 def slow_path_is_an_option():
@@ -159,10 +181,15 @@ def slow_path_is_an_option():
     return b"--slow-path" in done.stdout
 
 
+def races_and_rounds(prefix, rounds):
+    """The first round says how races are recorded."""
+    ways = [way for way in rounds if way.name != "slow" or slow_path_is_an_option()]
+    cases = [Case(f"{prefix}-racey-{i:02}", race(rounds[0]), False) for i in range(1, RACES + 1)]
+    cases += [Case(f"{prefix}-racey-signatures", signatures(prefix), False)]
+    return cases + [case for way in ways for case in round_of(way, prefix)]
+
+
 def smp_cases():
-    ways = [way for way in ROUNDS if way.name != "slow" or slow_path_is_an_option()]
-    cases = [Case(f"smp-racey-{i:02}", race, False) for i in range(1, RACES + 1)]
-    cases += [Case("smp-racey-signatures", signatures, False)]
-    cases += [Case(f"smp-racey-{name}-{i:02}", race_by(name), False)
+    orders = [Case(f"smp-racey-{name}-{i:02}", race_by(name), False)
               for name in RACED_ORDERS for i in range(1, RACES + 1)]
-    return cases + [case for way in ways for case in round_of(way)]
+    return [*races_and_rounds("smp", ROUNDS), *orders, *races_and_rounds("x86", X86_ROUNDS)]

@@ -3,6 +3,7 @@
 
     travel-01 ... 10    a hundred random excursions each; what was seen is what a plain replay has
     travel-karma-01 ... 03      the same, in a recording in Karma's order
+    travel-x86-01 ... 03        the same, of an x86_64 guest
     travel-session      a session with many stops, which comes to the end that was recorded
     travel-speed        how long it takes to go back, and to the end
 
@@ -36,14 +37,16 @@ work = GuestWorkspace()
 atexit.register(work.close)
 CASES = 10
 KARMA_CASES = 3
+X86_CASES = 3
 EXCURSIONS = 100                # of a case
 INTERRUPTS = 5                  # with Ctrl-C, besides
 STOPS = 50
 SMP = 4
 RUN = "forkstorm -t 4 -n 100 && locks -t 4 -n 560000"
 CHECKPOINTS_S = "0.5"
-# By order; removed when the soak ends.
-SHARED = {"fdr": "travel-shared", "karma": "travel-shared-karma"}
+# Architecture and order; the recordings are removed when the soak ends.
+KINDS = {"arm": ("aarch64", "fdr"), "karma": ("aarch64", "karma"), "x86": ("x86_64", "fdr")}
+SHARED = {kind: f"travel-shared-{kind}" for kind in KINDS}
 ALONE_EVERY = 3
 ALONE_JUDGED = 40               # moments: without checkpoints, a plain replay to each takes long
 
@@ -57,17 +60,18 @@ END_RATIO = 1.3
 # --- the recording --------------------------------------------------------------------------
 
 @functools.lru_cache
-def shared(order):
-    recording = Recording(SHARED[order])
+def shared(kind):
+    recording = Recording(SHARED[kind])
+    recording.arch, order = KINDS[kind]
     shutil.rmtree(recording.directory, ignore_errors=True)
     recording.record(RUN, SMP, options=["--order", order, "--checkpoint-interval", CHECKPOINTS_S])
     return recording
 
 
-def take_shared(recording, order):
+def take_shared(recording, kind):
     """Linked, so that a failure keeps its own copy under its own name."""
-    shutil.copytree(shared(order).directory, recording.directory, copy_function=os.link)
-    shutil.copy(shared(order).path("console"), recording.path("console"))
+    shutil.copytree(shared(kind).directory, recording.directory, copy_function=os.link)
+    shutil.copy(shared(kind).path("console"), recording.path("console"))
 
 
 @contextlib.contextmanager
@@ -85,10 +89,10 @@ def without_checkpoints(directory):
         shutil.rmtree(plain)
 
 
-def travelling(function, order="fdr"):
+def travelling(function, kind="arm"):
     """A case: what it checks and does not find is a failure, with what the session said."""
     def case(recording):
-        take_shared(recording, order)
+        take_shared(recording, kind)
         try:
             with cleaned_up():
                 return function(recording)
@@ -99,9 +103,9 @@ def travelling(function, order="fdr"):
 
 # --- excursions --------------------------------------------------------------------------------
 
-def excursions(seed, order="fdr"):
+def excursions(seed, kind="arm"):
     def function(recording):
-        vmlinux = symbols_if_any()
+        vmlinux = symbols_if_any(KINDS[kind][0])
         debugged = (without_checkpoints if seed % ALONE_EVERY == 0 else contextlib.nullcontext)
         with debugged(recording.directory) as directory:
             with travel(work, directory, vmlinux=vmlinux) as session:
@@ -117,7 +121,7 @@ def excursions(seed, order="fdr"):
                 judged = {moment: judged[moment] for moment in some}
             judge(work, directory, judged)
         return f"{made.n_stops} stops, {len(judged)} moments compared"
-    return travelling(function, order)
+    return travelling(function, kind)
 
 
 @travelling
@@ -254,4 +258,6 @@ def travel_cases():
     cases = [Case(f"travel-{i:02}", excursions(i), False) for i in range(1, CASES + 1)]
     cases += [Case(f"travel-karma-{i:02}", excursions(i, "karma"), False)
               for i in range(1, KARMA_CASES + 1)]
+    cases += [Case(f"travel-x86-{i:02}", excursions(i, "x86"), False)
+              for i in range(1, X86_CASES + 1)]
     return [*cases, Case("travel-session", session, False), Case("travel-speed", speed, False)]
