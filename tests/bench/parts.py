@@ -85,7 +85,7 @@ PARTS |= {
 for name in ("x86-2", "x86-4"):
     vcpus = PARTS[name]["smp"]
     PARTS[name]["arch"] = "x86_64"
-    PARTS[name]["workloads"]["copy"] = COPY % (vcpus, 80 // vcpus)
+    PARTS[name]["workloads"]["copy"] = COPY % (vcpus, 12 // vcpus)
 
 # Karma beside FDR: recorded one after the other; and one run that has both, replayed by each.
 ORDER_BARS = [("record karma", "record", 1.1), ("replay karma", "replay fdr", 1.25)]

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Guests without an operating system, bare/*: how they are built and started."""
 
+import base64
 import os
 
 from tests.lib.checkout import TOP
@@ -38,6 +39,18 @@ def build_x86(workspace, source, others=0):
         "-Werror", "-Wl,-Ttext=0x200000", "-Wl,--build-id=none", f"-DN_OTHERS={others}",
         f"{TOP}/tests/guest/bare/x86/{source}", "-o", path)
     return path
+
+
+def program32(workspace):
+    """Return the 32-bit program for x86_64 Linux, in words that make it run in a guest's shell."""
+    path = workspace.path("program32")
+    run("x86_64-linux-gnu-gcc", "-m32", "-Os", "-s", "-ffreestanding", "-nostdlib", "-static",
+        "-fno-pie", "-no-pie", "-fno-stack-protector", "-fno-asynchronous-unwind-tables",
+        "-Wall", "-Wextra", "-Werror", "-Wl,--build-id=none", "-Wl,-N",
+        "-Wl,--no-warn-rwx-segments", f"{TOP}/tests/guest/bare/x86/program32.c", "-o", path)
+    with open(path, "rb") as file:
+        program = base64.b64encode(file.read()).decode()
+    return f"echo {program} | base64 -d >/run/p && chmod +x /run/p && /run/p"
 
 
 def x86_command(bin_directory, kernel, cpu="max", smp=1, machine="q35", memory_mib=128):

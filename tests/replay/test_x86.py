@@ -167,6 +167,15 @@ def disk_and_network_are_recorded():
     work.check_checkpoints(directory, output, 2)
 
 
+@test
+def a_32_bit_program_replays_identically():
+    directory = work.place("linux-x86-32")
+    output, _ = work.record(directory, "--", *stock_command(
+        bare_guest.program32(work), smp=2, arch="x86_64"))
+    check(b"reprise: end status=0" in output, output)
+    work.check_replay(directory, output)
+
+
 @test_each(["pc", "microvm,acpi=off"])
 def other_machines_are_recorded(machine):
     """A microvm's firmware, qboot, runs from main memory."""
