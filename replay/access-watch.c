@@ -156,17 +156,18 @@ static bool is_known(Noter *noter, uint64_t first, unsigned n, bool write)
 }
 
 /*
- * Make a pending load an atomic if @access is a store of the same instruction to the same bytes,
- * and return true.  If there is one vCPU, TCG makes an atomic as a load and a store.
+ * Make a pending load an atomic if @access is a store of the same atomic instruction to the same
+ * bytes, and return true.  If there is one vCPU, TCG makes an atomic as a load and a store.
  */
-static bool completes_atomic(Noter *noter, const Access *access)
+static bool completes_atomic(CPUState *cpu, Noter *noter, const Access *access)
 {
     for (unsigned i = 0; access->is_write && access->by == ACCESS_BY_INSTRUCTION &&
          i < noter->noted->len; i++) {
         Access *other = &g_array_index(noter->noted, Noted, i).access;
 
         if (other->by == ACCESS_BY_INSTRUCTION && !other->is_write &&
-            other->offset == access->offset && other->size == access->size) {
+            other->offset == access->offset && other->size == access->size &&
+            recorder_is_atomic(cpu, access->pc)) {
             other->by = ACCESS_BY_ATOMIC;
             other->is_write = true;
             return true;
@@ -201,13 +202,13 @@ static bool continues_last(Noter *noter, const Access *access)
     return true;
 }
 
-static void note(Noter *noter, const Access *access)
+static void note(CPUState *cpu, Noter *noter, const Access *access)
 {
     Noted noted = { .access = *access };
 
     clip(access->offset, access->size, &noted.first, &noted.n);
     if (is_known(noter, noted.first, noted.n, access->is_write) ||
-        completes_atomic(noter, access) || continues_last(noter, access)) {
+        completes_atomic(cpu, noter, access) || continues_last(noter, access)) {
         return;
     }
     memcpy(noted.before, recorder_ram.host + noted.first, MIN(noted.n, MOST_COMPARED));
@@ -236,6 +237,9 @@ void access_watch_note(CPUState *cpu, const void *host, unsigned size, AccessBy 
         return;
     }
     noter = &watch.noters[cpu->cpu_index];
+    if (by == ACCESS_BY_INSTRUCTION && !retaddr) {
+        access.by = ACCESS_BY_DELIVERY;         /* no generated code is running */
+    }
     access.stream = cpu->cpu_index;
     access.position = position_of(cpu, retaddr);
     access.pc = recorder_pc(cpu, retaddr);
@@ -243,7 +247,7 @@ void access_watch_note(CPUState *cpu, const void *host, unsigned size, AccessBy 
         tell_all(noter);
         start_anew(noter, access.position);
     }
-    note(noter, &access);
+    note(cpu, noter, &access);
 }
 
 void access_watch_settle_slow(CPUState *cpu)

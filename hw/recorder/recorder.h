@@ -449,6 +449,7 @@ static inline bool recorder_hides(MemoryRegion *mr)
 #define ACCESS_BYS(X) \
     X(INSTRUCTION, "load or store") \
     X(ATOMIC, "atomic") \
+    X(DELIVERY, "delivery") \
     X(ZVA, "dc-zva") \
     X(VECTOR, "vector") \
     X(COPY, "memory-copy") \

@@ -220,6 +220,11 @@ bool recorder_is_user_address(vaddr address)
     return !extract64(address, 55, 1);
 }
 
+bool recorder_is_atomic(CPUState *cpu, vaddr pc)
+{
+    return true;
+}
+
 /* Unwind in the middle of a TB, where the register holds no more than the page. */
 vaddr recorder_pc(CPUState *cpu, uintptr_t retaddr)
 {

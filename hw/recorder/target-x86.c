@@ -108,6 +108,27 @@ vaddr recorder_pc(CPUState *cpu, uintptr_t retaddr)
     return tcg_cflags_has(cpu, CF_PCREL) ? (pc & TARGET_PAGE_MASK) | data[0] : data[0];
 }
 
+/* An instruction is atomic if it has a LOCK prefix or is XCHG.  Behind an escape, it is neither. */
+bool recorder_is_atomic(CPUState *cpu, vaddr pc)
+{
+    static const uint8_t prefixes[] = {
+        0x26, 0x2e, 0x36, 0x3e, 0x64, 0x65, 0x66, 0x67, 0xf2, 0xf3
+    };
+    bool is_64_bit = cpu_env(cpu)->hflags & HF_CS64_MASK;
+    uint8_t code[16] = { };
+
+    cpu_memory_rw_debug(cpu, pc, code, sizeof(code) - 1, false);    /* zeros behind mapped pages */
+    for (const uint8_t *c = code; *c; c++) {
+        if (*c == 0xf0 || (*c & 0xfe) == 0x86) {
+            return true;
+        }
+        if (!memchr(prefixes, *c, sizeof(prefixes)) && !(is_64_bit && (*c & 0xf0) == 0x40)) {
+            break;
+        }
+    }
+    return false;
+}
+
 /* --- modes ----------------------------------------------------------------------------- */
 
 bool recorder_in_user_mode(CPUState *cpu)

@@ -60,6 +60,8 @@ void recorder_before_save(CPUState *cpu);
 bool recorder_is_user_address(vaddr address);
 /* Return the address of the running instruction.  @retaddr: return address into its TB, or 0. */
 vaddr recorder_pc(CPUState *cpu, uintptr_t retaddr);
+/* Return true if the instruction at @pc, which loads and stores the same bytes, is an atomic. */
+bool recorder_is_atomic(CPUState *cpu, vaddr pc);
 /*
  * Walk page tables for an @access to @address, without a trace: no flag is set, no TLB is filled,
  * no hook is called.  Set *@found to the result.  Return NULL, or the reason of a fault.  A walk

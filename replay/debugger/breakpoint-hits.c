@@ -41,6 +41,11 @@ const Hit *hits_of(unsigned vcpu)
     return hits[vcpu].any ? &hits[vcpu].hit : NULL;
 }
 
+bool hits_stop_after_access(void)
+{
+    return !first_cpu->cc->gdb_stop_before_watchpoint;
+}
+
 bool hits_possible(void)
 {
     CPUBreakpoint *bp;
@@ -66,8 +71,10 @@ bool hits_possible(void)
 static void note(CPUState *cpu, const Hit *hit)
 {
     VcpuHits *mine = kept == HITS_NONE ? NULL : &hits[cpu->cpu_index];
+    bool is_access = hit->is_watchpoint && hits_stop_after_access();
 
-    if (mine && hit->position != mine->ignored && !(kept == HITS_FIRST && mine->any)) {
+    if (mine && (is_access || hit->position != mine->ignored) &&
+        !(kept == HITS_FIRST && mine->any)) {
         mine->any = true;
         mine->hit = *hit;
     }

@@ -27,10 +27,15 @@ typedef enum HitsKept {
 
 /* Keep the hits that @which says from now on, and forget earlier ones. */
 void hits_keep(HitsKept which, unsigned n_vcpus);
-/* Do not keep hits of @vcpu at @position, until hits_keep(). */
+/*
+ * Do not keep hits of @vcpu at @position, until hits_keep(): the debugger stands there because of
+ * them.  If watchpoints stop after their access, hits of watchpoints are kept.
+ */
 void hits_ignore(unsigned vcpu, Position position);
 /* Return the hit that was kept of @vcpu, or NULL.  It is valid until hits_keep(). */
 const Hit *hits_of(unsigned vcpu);
+/* Return true if gdb expects to be told of a watchpoint after the access, as it does of x86. */
+bool hits_stop_after_access(void);
 /* Return true if gdb has set a breakpoint or a watchpoint. */
 bool hits_possible(void);
 

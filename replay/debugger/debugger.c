@@ -190,9 +190,10 @@ static const Snapshot *snapshot_for(uint64_t moment)
  * Set *@moment to where @hit of @vcpu stops the debugger.  Return false if the order of all steps
  * does not have it.
  *
- * A breakpoint stops before its instruction.  So does a watchpoint on a move forwards: then gdb
- * makes the step itself and compares the value.  Backwards gdb also makes the step itself, so the
- * watchpoint stops after its instruction.
+ * A breakpoint stops before its instruction.  A watchpoint stops where the CPUs of the architecture
+ * stop.  On Arm that is before the access: gdb makes the step itself, in either direction, and
+ * compares the value.  On x86 it is after the access: gdb compares the value at once, so the access
+ * is made, or backwards undone.
  */
 static bool moment_of(unsigned vcpu, const Hit *hit, bool backwards, uint64_t *moment)
 {
@@ -201,7 +202,7 @@ static bool moment_of(unsigned vcpu, const Hit *hit, bool backwards, uint64_t *m
     if (!total_order_find(order, vcpu, hit->position, moment, NULL)) {
         return false;
     }
-    *moment += backwards && hit->is_watchpoint;
+    *moment += hit->is_watchpoint && backwards != hits_stop_after_access();
     return true;
 }
 
@@ -225,8 +226,12 @@ static bool choose_hit(void)
             continue;
         }
         if (plan->backwards ? moment >= best : moment <= best) {
-            if (moment == best && !any && plan->reason == STOP_STEPPED) {
-                continue;       /* the step ends there anyway */
+            bool is_first = hit->is_watchpoint == hits_stop_after_access();
+            bool is_access = is_first && hit->is_watchpoint;
+
+            /* Of two hits, the other is met after this one.  A step ends there anyway. */
+            if (moment == best && (any ? !is_first : plan->reason == STOP_STEPPED && !is_access)) {
+                continue;
             }
             best = moment;
             any = true;
