@@ -141,10 +141,90 @@ static const char commands[] =
     "Who accesses the 64 bytes around an address, around now: who &variable\n"
     "end\n";
 
+/* A command that changes how gdb decodes instructions.  Arguments: two paths of descriptions. */
+static const char bits_command[] =
+    "define bits\n"
+    "  if $arg0 == 16\n"
+    "    set osabi none\n"
+    "    set tdesc filename %s\n"
+    "  else\n"
+    "    if $arg0 == 32\n"
+    "      set osabi none\n"
+    "      set tdesc filename %s\n"
+    "    else\n"
+    "      if $arg0 == 64\n"
+    "        unset tdesc filename\n"
+    "        set osabi auto\n"
+    "      else\n"
+    "        echo Say bits 16, bits 32 or bits 64.\\n\n"
+    "      end\n"
+    "    end\n"
+    "  end\n"
+    "end\n"
+    "document bits\n"
+    "Decode the code of an x86 guest as that of 16, 32 or 64 bits: bits 16 for real mode.\n"
+    "end\n";
+
+/* The registers of QEMU's description of x86_64, in its order: X(bits, type, names). */
+#define X86_REGISTERS(X) \
+    X(64, "int64", "eax ebx ecx edx esi edi ebp esp r8 r9 r10 r11 r12 r13 r14 r15 eip") \
+    X(32, "int32", "eflags cs ss ds es fs gs") \
+    X(64, "int64", "fs_base gs_base k_gs_base cr0 cr2 cr3 cr4 cr8 efer") \
+    X(80, "i387_ext", "st0 st1 st2 st3 st4 st5 st6 st7") \
+    X(32, "int32", "fctrl fstat ftag fiseg fioff foseg fooff fop") \
+    X(128, "uint128", "xmm0 xmm1 xmm2 xmm3 xmm4 xmm5 xmm6 xmm7 xmm8 xmm9 xmm10 xmm11 xmm12 xmm13 " \
+                      "xmm14 xmm15") \
+    X(32, "int32", "mxcsr")
+
+static void describe_registers(GString *text, int bits, const char *type, const char *names)
+{
+    g_auto(GStrv) list = g_strsplit(names, " ", -1);
+
+    for (char **name = list; *name; name++) {
+        g_string_append_printf(text, "<reg name=\"%s\" bitsize=\"%d\" type=\"%s\"/>\n", *name,
+                               bits, type);
+    }
+}
+
+/*
+ * Write a description of an x86_64 guest as a machine of @architecture, with the registers that
+ * QEMU sends.  gdb takes it instead of QEMU's, while it refuses to change the architecture alone.
+ */
+static bool write_description(const char *path, const char *architecture, GError **error)
+{
+    g_autoptr(GString) text = g_string_new("<?xml version=\"1.0\"?>\n"
+                                           "<!DOCTYPE target SYSTEM \"gdb-target.dtd\">\n");
+
+    g_string_append_printf(text, "<target><architecture>%s</architecture>\n"
+                           "<feature name=\"org.gnu.gdb.i386.core\">\n", architecture);
+#define X(bits, type, names) describe_registers(text, bits, type, names);
+    X86_REGISTERS(X)
+#undef X
+    g_string_append(text, "</feature></target>\n");
+    return g_file_set_contents(path, text->str, text->len, error);
+}
+
 bool gdb_address_add_commands(GdbAddress *address, GError **error)
 {
+    g_autofree char *bits = NULL, *all = NULL;
+
     address->commands = g_build_filename(address->directory, "commands", NULL);
-    return g_file_set_contents(address->commands, commands, -1, error);
+    address->x86_16 = g_build_filename(address->directory, "16.xml", NULL);
+    address->x86_32 = g_build_filename(address->directory, "32.xml", NULL);
+    bits = g_strdup_printf(bits_command, address->x86_16, address->x86_32);
+    all = g_strconcat(commands, bits, NULL);
+    return write_description(address->x86_16, "i8086", error) &&
+           write_description(address->x86_32, "i386", error) &&
+           g_file_set_contents(address->commands, all, -1, error);
+}
+
+/* Remove a file, if it was made. */
+static void remove_file(char *path)
+{
+    if (path) {
+        unlink(path);
+    }
+    g_free(path);
 }
 
 void gdb_address_close(GdbAddress *address)
@@ -165,14 +245,13 @@ void gdb_address_clear(GdbAddress *address)
         info.st_ino == address->inode) {
         unlink(address->path);
     }
-    if (address->commands) {
-        unlink(address->commands);
-    }
+    remove_file(address->commands);
+    remove_file(address->x86_16);
+    remove_file(address->x86_32);
     if (address->directory) {
         rmdir(address->directory);
     }
     g_free(address->path);
-    g_free(address->commands);
     g_free(address->directory);
     g_free(address->remote);
 }

@@ -24,6 +24,7 @@ typedef struct GdbAddress {
     ino_t inode;
     char *directory;            /* private directory of the socket; NULL: none */
     char *commands;             /* file in @directory with commands for gdb; NULL: none */
+    char *x86_16, *x86_32;      /* files for the command `bits`; NULL: none */
 } GdbAddress;
 
 #define GDB_ADDRESS_NONE { .fd = -1 }
@@ -38,7 +39,8 @@ bool gdb_address_socket(GdbAddress *address, const char *path, GError **error);
 bool gdb_address_private(GdbAddress *address, GError **error);
 
 /*
- * Write @address->commands, a file beside a private socket that gdb_address_clear() removes.
+ * Write @address->commands and what these need, files beside a private socket that
+ * gdb_address_clear() removes.
  * Return false and @error if that fails.
  */
 bool gdb_address_add_commands(GdbAddress *address, GError **error);

@@ -224,6 +224,10 @@ class Gdb:
             self._fail(f"refuses {text}: {results.get('msg')}")
         return said
 
+    def does(self, text, timeout=PATIENCE_S):
+        """Does gdb do this, or refuse it?"""
+        return self._answer(text, timeout)[0] != "error"
+
     def refusal(self, text, timeout=PATIENCE_S):
         """Why gdb refuses this, which it must."""
         how, results, said = self._answer(text, timeout)

@@ -265,6 +265,8 @@ class Excursions:
     def _watch(self):
         """A store is met in both directions: behind it going forwards, before it backwards."""
         kind, name = self.random.choice(["watch", "rwatch", "awatch"]), self.random.choice(WATCHED)
+        if not self.gdb.does(f"print {name}"):
+            return                  # then any first value is a change, but not so on the way back
         self._command(f"{kind} {name}")
         there, _ = self._hits("continue", self.random.randrange(1, 5))
         self._look()

@@ -14,7 +14,7 @@ work = GuestWorkspace()
 SEVERAL = ["start", "deliveries", "ipis", "user", "rep", "flags", "several-accesses", "edges",
            "strings", "cross-code", "starts", "interrupts"]
 SAID = ["rep", "rep-faults", "exceptions", "flags", "bases", "stale", "own-code", "code-across",
-        "user", "inputs", "strings", "float", "halts", "interrupts"]
+        "user", "inputs", "strings", "float", "accesses", "halts", "interrupts"]
 CACHES = ("x-tlb-bits=6", "x-tlb-bits=14", "one-insn-per-tb=on")
 
 
@@ -58,6 +58,28 @@ def stores_of_save_areas_can_be_watched(instruction):
     check(len({position for position, _, _ in stores}) == 1, shown.decode())
     seen = [byte for _, at, n in stores for byte in range(int(at, 16), int(at, 16) + int(n))]
     check(min(seen) == address and least <= len(seen) == len(set(seen)), shown.decode())
+
+
+WORD = 0x800000 + 28 * 4096
+# Of one.c: steps after the first, by, before, after (None: a read).
+TO_WORD = [(0, "store", 0, 1), (1, "load", 1, None), (2, "load", 1, None), (2, "store", 1, 3),
+           (3, "atomic", 3, 5), (4, "atomic", 5, 1), (5, "atomic", 1, None), (6, "load", 1, None),
+           (6, "store", 1, 3), (8, "store", 3, 1)]
+
+
+@test
+def accesses_are_told_by_their_kind():
+    """Of one vCPU, QEMU makes all that change memory by a load and a store."""
+    directory, _ = record_bare()
+    shown, said = work.replay(directory, "--watch", f"{WORD:#x},8")
+    check("replayed identically" in said, said)
+    told = re.findall(r"^0:(\d+) (\S+) 0x\w+,8 pc 0x\w+ 0x(\w+)(?: -> 0x(\w+))?$",
+                      shown.decode(), re.M)
+    check(len(told) == len(shown.splitlines()) == len(TO_WORD), shown.decode())
+    for (position, by, before, after), expected in zip(told, TO_WORD):
+        seen = (int(position) - int(told[0][0]), by, int(before, 16),
+                int(after, 16) if after else None)
+        check(seen == expected, f"{seen}, not {expected}:\n{shown.decode()}")
 
 
 @test

@@ -10,6 +10,7 @@
 #include "pc.h"
 
 #define SAVED (PLAY + 24 * PAGE)        /* nothing else is stored here */
+#define WORD (PLAY + 28 * PAGE)         /* nor here */
 
 static uint64_t other4[512] __attribute__((aligned(PAGE)));
 static uint64_t other3[512] __attribute__((aligned(PAGE)));
@@ -338,6 +339,17 @@ static void test_float(void)
     report("float", true);
 }
 
+/* Access WORD in all ways: one step each, two of them to its neighbours. */
+static void test_accesses(void)
+{
+    uint64_t to = WORD - 8, count = 3;
+
+    asm volatile("cli; movq $1, 8(%0); mov 8(%0), %%rax; addq $2, 8(%0); lock addq $2, 8(%0);"
+                 "xchg %%rax, 8(%0); lock cmpxchg %1, 8(%0); cmpxchg %1, 8(%0); rep stosq; sti"
+                 : "+D"(to), "+c"(count) : : "rax", "memory");
+    report("accesses", to == WORD + 16 && !count);
+}
+
 static void test_halts(void)
 {
     for (int i = 0; i < 200; i++) {
@@ -364,6 +376,7 @@ void __attribute__((used)) run(void)
     test_inputs();
     test_strings();
     test_float();
+    test_accesses();
     test_halts();
     digest = interrupts;
     report("interrupts", interrupts > 200);
