@@ -173,11 +173,17 @@ asm(".balign 16\n"
 static uint64_t kernel_rsp __attribute__((used));
 static volatile uint64_t calls __attribute__((used));
 
+/* A test may handle interrupts and faults itself: then this returns true. */
+static bool (*volatile hook)(Frame *frame);
+
 /* Handle an interrupt or a fault.  A fault is counted, and the guest goes on at after_fault. */
 void __attribute__((used)) exception(Frame *frame)
 {
     extern char back_in_kernel[];
 
+    if (hook && hook(frame)) {
+        return;
+    }
     if (frame->vector == TIMER_VECTOR || frame->vector == IPI_VECTOR ||
         frame->vector == NMI_VECTOR) {
         interrupts++;
