@@ -29,15 +29,19 @@ def command(bin_directory, cpu, smp, kernel, memory_mib=128, pmu="off", gic=2):
             "-display", "none", "-serial", "stdio", "-kernel", kernel]
 
 
+NARROW = ["-m32", "-Wl,-m,elf_i386"]
+WIDE = ["-mno-red-zone", "-mcmodel=kernel"]
+
+
 def build_x86(workspace, source, others=0):
     """The same for x86/*, which run on a PC, with so many other vCPUs."""
     path = workspace.path(f"{source}-{others}")
     if os.path.exists(path):
         return path
     run("x86_64-linux-gnu-gcc", "-O1", "-ffreestanding", "-nostdlib", "-static", "-fno-pie",
-        "-no-pie", "-mgeneral-regs-only", "-mno-red-zone", "-mcmodel=kernel", "-Wall", "-Wextra",
-        "-Werror", "-Wl,-Ttext=0x200000", "-Wl,--build-id=none", f"-DN_OTHERS={others}",
-        f"{TOP}/tests/guest/bare/x86/{source}", "-o", path)
+        "-no-pie", "-mgeneral-regs-only", *(NARROW if source == "narrow.c" else WIDE), "-Wall",
+        "-Wextra", "-Werror", "-Wl,-Ttext=0x200000", "-Wl,--build-id=none",
+        f"-DN_OTHERS={others}", f"{TOP}/tests/guest/bare/x86/{source}", "-o", path)
     return path
 
 

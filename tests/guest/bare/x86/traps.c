@@ -74,7 +74,7 @@ static void mix_frame(const Frame *frame)
     digest = mix(digest, read_cr("cr2"));
 }
 
-/* --- deliveries that fault ----------------------------------------------------------------- */
+/* --- deliveries that fault ----------------------------------------------------------- */
 
 /* Raise #UD, or #DE, with the stack pointer @rsp. */
 static void raise_at(uint64_t rsp, bool divide)
@@ -237,7 +237,7 @@ static void test_nmis(void)
     report("nmis", nmis == 500 && deepest == 1);
 }
 
-/* --- one instruction at a time ---------------------------------------------------------------- */
+/* --- one instruction at a time ------------------------------------------------------- */
 
 static bool count_step(Frame *frame)
 {
@@ -287,7 +287,7 @@ static void test_steps(void)
     report("steps", good && each > 30);
 }
 
-/* --- debug registers --------------------------------------------------------------------------- */
+/* --- debug registers ------------------------------------------------------------ */
 
 static bool hit(Frame *frame)
 {
@@ -305,7 +305,7 @@ static void set_points(uint64_t control)
 
 static void test_points(void)
 {
-    uint64_t before = steps, count = 0, at;
+    uint64_t exact = 0, count = 0, at;
 
     hook = hit;
     asm volatile("lea point(%%rip), %0; mov %0, %%dr0; lea point_of_rep(%%rip), %0; mov %0, %%dr1"
@@ -313,18 +313,24 @@ static void test_points(void)
     asm volatile("mov %0, %%dr2" : : "r"(0x43ul));
     write_cr("cr4", read_cr("cr4") | 8);        /* DE */
     for (uint64_t i = 0; i < 200; i++) {
-        uint64_t to = BUFFER, n = 5;
+        uint64_t to = BUFFER, n = 5, before = steps;
 
+        /* QEMU sets RF when it delivers an interrupt, and a point there does not hit. */
+        if (i & 8) {
+            asm volatile("cli" : : : "memory");
+        }
         set_points(i % 4 == 0 ? 0 : i % 4 == 1 ? 2 : 0x0200002a);
         asm volatile("point: inc %0; point_of_rep: rep stosb; outb %%al, $0x43; nop"
                      : "+r"(count), "+D"(to), "+c"(n) : "a"(0) : "memory", "cc");
+        exact += i & 8 ? steps - before : 0;
+        asm volatile("sti" : : : "memory");
     }
     set_points(0);
     hook = 0;
-    report("points", count == 200 && steps == before + 50 + 100 * 3);
+    report("points", count == 200 && exact == 24 + 48 * 3);
 }
 
-/* --- gates and segments --------------------------------------------------------------------- */
+/* --- gates and segments ------------------------------------------------------------ */
 
 asm("gate_entry:\n"
     "    incq gate_calls(%rip)\n"
@@ -434,7 +440,7 @@ static void test_segments(void)
     report("segments", good);
 }
 
-/* --- inputs ------------------------------------------------------------------------------------ */
+/* --- inputs ------------------------------------------------------------ */
 
 static volatile uint64_t external;
 
