@@ -16,7 +16,7 @@ import time
 from tests.lib.checkout import BUILD
 from tests.lib.gdb import Gdb, symbols
 from tests.lib.guest_recording import GuestWorkspace, stock_command
-from tests.lib.tap import check, main, test
+from tests.lib.tap import check, main, test, test_each
 from tests.lib.tool import need
 
 work = GuestWorkspace()
@@ -31,10 +31,10 @@ def gdb_socket():
 
 
 @contextlib.contextmanager
-def guest(run_this):
+def guest(run_this, arch="aarch64"):
     """Stands at power-on; its gdbstub listens."""
-    need("aarch64")
-    command = stock_command(run_this, smp=VCPUS)
+    need(arch)
+    command = stock_command(run_this, smp=VCPUS, arch=arch)
     with open(work.console.path, "wb") as file:
         process = subprocess.Popen([*command, "-S", "-gdb",
                                     f"unix:{gdb_socket()},server=on,wait=off"],
@@ -49,8 +49,8 @@ def guest(run_this):
 
 
 @contextlib.contextmanager
-def debugged(run_this, vmlinux=None):
-    with guest(run_this), Gdb(vmlinux) as gdb:
+def debugged(run_this, vmlinux=None, arch="aarch64"):
+    with guest(run_this, arch), Gdb(vmlinux) as gdb:
         gdb.connect(gdb_socket())
         yield gdb
 
@@ -174,9 +174,9 @@ def breakpoints_name_the_vcpu():
             check("CPU#%d [running]" % (vcpu - 1) in gdb.threads()[vcpu], gdb)
 
 
-@test
-def watchpoints_show_what_was_written():
-    with debugged("true", symbols()) as gdb:
+@test_each(["aarch64", "x86_64"])
+def watchpoints_show_what_was_written(arch):
+    with debugged("true", symbols(arch), arch) as gdb:
         run_to(gdb, "init/main.c:start_kernel")
         gdb.command("watch system_state")
         stop = gdb.go("continue")
