@@ -204,6 +204,9 @@ void recorder_cannot(const char *what)
 {
     if (recorder_recording()) {
         recorder_fail("%s", what);
+        if (current_cpu && current_cpu->recorder) {
+            recorder_kick(current_cpu);         /* it makes no further step */
+        }
     }
 }
 

@@ -312,7 +312,8 @@ bool recorder_boundary_slow(CPUState *cpu)
     if (!log_stream_boundary(v->log)) {
         recorder_fail("the log cannot be written");
     }
-    return leave;
+    /* What comes after a failure may not be replayable: wait here for the end. */
+    return leave || recorder_failure();
 }
 
 void recorder_interrupt_slow(CPUState *cpu, int exception, int level)
