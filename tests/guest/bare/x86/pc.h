@@ -217,7 +217,7 @@ void __attribute__((used)) exception(Frame *frame)
 
 /* --- tables of the processor ------------------------------------------------------- */
 
-static uint64_t gdt[8] __attribute__((aligned(16), used)) = {
+static uint64_t gdt[24] __attribute__((aligned(16), used)) = {
     0,
     0x00af9b000000ffff,                 /* CODE */
     0x00cf93000000ffff,                 /* DATA */

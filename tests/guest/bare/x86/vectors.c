@@ -345,6 +345,89 @@ static void test_segments(void)
     report("segments", gdt[3] >> 40 & 1);
 }
 
+/* --- gates --------------------------------------------------------------------------- */
+
+#define GATE        0x38
+#define FAST_CODE   0x80                /* SYSENTER: then the kernel's data, user code and data */
+
+asm("gate_entry:\n"
+    "    incq gate_calls(%rip)\n"
+    "    lretq\n"
+    "sysenter_entry:\n"
+    "    incq gate_calls(%rip)\n"
+    "    mov %r12, %rdx\n"
+    "    mov %r13, %rcx\n"
+    "    sti\n"
+    "    sysexitq\n"
+    "user_begin:\n"
+    "    mov $10, %ebx\n"
+    "1:  mov $0x1b, %ecx\n"
+    "    mov %ecx, %fs\n"
+    "    lar %ecx, %edi\n"
+    "    verw %cx\n"
+    "    lea user_stack_top(%rip), %rsp\n"
+    "    lcall *user_gate(%rip)\n"
+    "    cmpb $0, user_sysenter(%rip)\n"
+    "    je 2f\n"
+    "    mov %rsp, %r13\n"
+    "    lea 2f(%rip), %r12\n"
+    "    sysenter\n"
+    "2:  dec %ebx\n"
+    "    jnz 1b\n"
+    "    mov $42, %eax\n"
+    "    int $0x80\n"
+    "    .balign 8\n"
+    "user_gate:\n"
+    "    .long 0\n"
+    "    .short 0x3b\n"
+    "user_sysenter:\n"
+    "    .byte 0\n"
+    "    .balign 16\n"
+    "    .skip 64\n"
+    "user_stack_top:\n"
+    "user_end:\n");
+
+static volatile uint64_t gate_calls __attribute__((used));
+
+static void take_what_gates_need(unsigned other)
+{
+    take(other, gdt, &gdt[24]);
+    take(other, tss, &tss[26]);
+    take(other, interrupt_stack + PAGE - 512, interrupt_stack + PAGE);
+    take(other, &gate_calls, &gate_calls + 1);
+    take(other, &kernel_rsp, &kernel_rsp + 1);
+    asm volatile("lock btrq $40, %0" : "+m"(gdt[3]) : : "memory", "cc");
+}
+
+/* User mode enters the kernel while others take the lines that the kernel needs for it. */
+static void test_gates(void)
+{
+    extern uint8_t user_begin[], user_end[], user_sysenter[], gate_entry[], sysenter_entry[];
+    uint64_t entry = (uint64_t)gate_entry;
+    uint32_t a = 0, b, c = 0, d;
+    bool good = true;
+
+    asm volatile("cpuid" : "+a"(a), "=b"(b), "+c"(c), "=d"(d));
+    *user_sysenter = b == 0x756e6547;   /* AMD has SYSENTER in 32-bit mode only */
+    put_user_code(user_begin, user_end - user_begin);
+    write_msr(0x174, FAST_CODE);
+    write_msr(0x175, (uint64_t)interrupt_stack + PAGE);
+    write_msr(0x176, (uint64_t)sysenter_entry);
+    gdt[FAST_CODE / 8] = gdt[CODE / 8];
+    gdt[FAST_CODE / 8 + 1] = gdt[DATA / 8];
+    gdt[FAST_CODE / 8 + 4] = gdt[USER_CODE / 8];
+    gdt[FAST_CODE / 8 + 5] = gdt[USER_DATA / 8];
+    gdt[GATE / 8] = (entry & 0xffff) | CODE << 16 | 0xecul << 40 | (entry >> 16 & 0xffff) << 48;
+    gdt[GATE / 8 + 1] = entry >> 32;
+    let_others(take_what_gates_need);
+    for (int i = 0; i < 100; i++) {
+        good &= run_as_user(USER) == 42;
+        digest = mix(digest, gdt[3]);
+    }
+    stop_others();
+    report("gates", good && gate_calls == (*user_sysenter ? 2000 : 1000));
+}
+
 /* --- repeated instructions --------------------------------------------------------- */
 
 /* Copies that overlap those of all others, upwards and downwards. */
@@ -394,6 +477,7 @@ void __attribute__((used)) run(void)
     test_locked();
     test_stacks();
     test_segments();
+    test_gates();
     test_rep_race();
     digest = interrupts;
     report("interrupts", interrupts > 0);
