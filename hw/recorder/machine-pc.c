@@ -27,6 +27,9 @@ static char *objection(MachineState *machine)
     if (recorder_machine_has("kvmvapic")) {
         return g_strdup("code that QEMU puts into the guest (-global apic-common.vapic=off)");
     }
+    if (recorder_machine_has("cfi.pflash01")) {
+        return g_strdup("firmware in flash (-drive if=pflash) so far: use -bios");
+    }
     return NULL;
 }
 
