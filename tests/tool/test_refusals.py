@@ -4,6 +4,7 @@
 import os
 import shutil
 
+from tests.lib.checkout import BUILD
 from tests.lib.checksum import change_manifest
 from tests.lib.guest_recording import GuestWorkspace
 from tests.lib.process import one_line, run
@@ -70,7 +71,9 @@ CANNOT_RECORD_PC = {
                         "file=null-co://,format=raw,if=none,id=d", "-device", "ide-hd,drive=d"],
                        "ide-hd"),
     "a display": ([*PC, "q35", "-device", "VGA"], "VGA"),
-    "a microvm": ([*PC, "microvm"], "microvm"),
+    "firmware on a drive": ([*PC, "q35", "-drive", "if=pflash,format=raw,readonly=on,"
+                             f"file={BUILD}/share/qemu/bios-256k.bin"], "firmware in flash"),
+    "a machine": ([*PC, "none"], "none"),
 }
 
 
