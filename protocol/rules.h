@@ -32,6 +32,15 @@
     rule(REPLAY_WAITS_FIRST, "replay walks page tables only after all waits of the step") \
     rule(FAULT_IS_STEP, "a fault is a step") \
     rule(FAULT_COUNTED_FIRST, "a fault in an exclusive step is counted before other vCPUs run") \
+    rule(FAULT_COUNTED_ONCE, "a fault is not counted again if its delivery is abandoned") \
+    rule(PUSHES_FIRST, "a delivery owns all lines that it pushes to before its first push") \
+    rule(REGISTERS_LAST, "a delivery changes registers only after its last access to memory") \
+    rule(INTERRUPT_LOGGED_LAST, "an interrupt is logged after its delivery, behind its waits") \
+    rule(INTERRUPT_KEPT, "an interrupt stays with its vCPU until its delivery has been made") \
+    rule(REDELIVERED_FIRST, "a delivery that was abandoned is made before any other step") \
+    rule(EXCLUSIVE_DELIVERS, "an exclusive step is the delivery that was abandoned, if any") \
+    rule(MAP_AFTER_ALL, "a change of the memory map is ordered after all that other vCPUs did") \
+    rule(MAP_BEFORE_ALL, "other vCPUs are ordered after a change of the memory map") \
     rule(OWN_ALL_FIRST, "an instruction owns all its lines before its first store") \
     rule(ALL_AT_FIRST_MISS, "of several stores to one line, the first that misses requests all") \
     rule(TWO_PAGES_ALONE, "stores to two pages, of which one has no write bits, run exclusively") \
@@ -47,6 +56,10 @@
     rule(USER_ARC, "a taker from user mode is ordered after the holder's entry to user mode") \
     rule(OPEN, "lines that user mode can reach are not taken from a processor in user mode") \
     rule(LEAVE_USER, "a processor leaves user mode before it accesses a closed page") \
+    rule(LEAVE_AT_SYSCALL, "a vCPU in the kernel has left user mode at its next boundary") \
+    rule(LEAVE_AT_DELIVERY, "a fault and a delivery leave user mode") \
+    rule(LEAVE_AT_ACCESS, "an access of the kernel that user mode brings about leaves user mode") \
+    rule(USER_OPENS, "a page is open before user mode has a translation of it") \
     rule(LEAVE_WAITS, "a processor that leaves user mode waits for who takes lines from it") \
     rule(WALKS_OPEN, "a page that user mode walks or runs code from is open") \
     rule(GOES_ON, "a store takes back only a write bit that was put aside") \

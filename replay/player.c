@@ -37,12 +37,13 @@
 
 /*
  * Return how many steps a vCPU may make without a boundary.  For an exception
- * cpu_handle_exception() counts two, the fault and its delivery.  Only if the delivery touches
- * memory, there is a boundary between them (recorder_fault_slow()).
+ * cpu_handle_exception() counts two, the fault and its delivery.  If the delivery touches memory,
+ * there is a boundary between them (recorder_fault_slow()), but none behind an instruction that
+ * completes and raises an exception, such as INT.
  */
 static unsigned steps_without_boundary(void)
 {
-    return recorder_delivers_unlocked() ? 0 : 2;
+    return recorder_delivers_unlocked() ? 1 : 2;
 }
 
 Player player;
@@ -188,9 +189,9 @@ void player_stop_at_cut(RecorderVcpu *v)
 
 /*
  * Return true if @v may be at @position, though that is past its cut, or past an EPISODE or WAIT.
- * These may lie between an instruction and the exception that the instruction raised, where an Arm
- * vCPU cannot stop: a moment, the end of the last episode of a log, and where an episode ends and
- * the next one begins if the vCPU was SAFE there.  Then the vCPU stops after the delivery, and
+ * These may lie between an instruction and the exception that the instruction raised, where a vCPU
+ * cannot stop: a moment, the end of the last episode of a log, and where an episode ends and
+ * the next one begins if the vCPU was SAFE there.  Then the vCPU stops at the next boundary, and
  * waits there.  The steps that it passes touch no memory, so no step of another stream conflicts
  * with them.  What other streams see of @v does not pass: see visible().
  *
@@ -598,7 +599,7 @@ bool recorder_replay_boundary(CPUState *cpu, bool *applied)
         return true;
     }
     recorder_grant(cpu, recorder_limit(cpu));
-    return leave || qatomic_read(&cpu->exit_request);
+    return leave || qatomic_read(&cpu->exit_request) || recorder_take_points(cpu);
 }
 
 /* --- console ---------------------------------------------------------------- */

@@ -61,8 +61,10 @@ static const Architecture architectures[] = {
 /* Return NULL if there is no such architecture. */
 static const Architecture *architecture_of(const Xml *xml)
 {
+    const char *name = stock_guest_arch(&xml->guest);
+
     for (size_t i = 0; i < G_N_ELEMENTS(architectures); i++) {
-        if (g_str_equal(xml->guest.arch ? xml->guest.arch : "aarch64", architectures[i].name)) {
+        if (g_str_equal(name, architectures[i].name)) {
             return &architectures[i];
         }
     }
@@ -77,7 +79,7 @@ static const char usage[] =
     "are given.  reprise start --domain NAME records it.\n"
     "\n"
     "  --name NAME       of the domain (default: reprise)\n"
-    "  --arch A          aarch64 or x86_64 (default: aarch64)\n"
+    "  --arch A          aarch64 or x86_64 (default: the host's)\n"
     "  --smp N           vCPUs (default: 1)\n"
     "  --mem MiB         memory (default: 512)\n"
     "  --image NAME      instead of the stock guest's, an image that images/build\n"

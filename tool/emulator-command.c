@@ -4,6 +4,7 @@
  */
 #include "tool/emulator.h"
 
+#include <string.h>
 #include <sys/wait.h>
 
 char *emulator_tool_directory(void)
@@ -29,6 +30,25 @@ void stock_guest_clear(StockGuest *guest)
     g_free(guest->run);
 }
 
+#ifdef __x86_64__
+#define HOST_ARCH   "x86_64"
+#define OTHER_ARCH  "aarch64"
+#else
+#define HOST_ARCH   "aarch64"
+#define OTHER_ARCH  "x86_64"
+#endif
+
+const char *stock_guest_arch(const StockGuest *guest)
+{
+    g_autofree char *own = emulator_find("qemu-system-" HOST_ARCH);
+    g_autofree char *other = emulator_find("qemu-system-" OTHER_ARCH);
+
+    if (guest->arch) {
+        return guest->arch;
+    }
+    return own || !other ? HOST_ARCH : OTHER_ARCH;
+}
+
 bool stock_guest_is_given(const StockGuest *guest)
 {
     return guest->image || guest->arch || guest->smp || guest->mem || guest->run;
@@ -42,7 +62,7 @@ char **emulator_stock_command(const StockGuest *guest, GError **error)
     g_autofree char *mem_text = g_strdup_printf("%d", guest->mem ? guest->mem : 512);
     const char *argv[] = {
         boot, "--print", "--image", guest->image ? guest->image : "stock",
-        "--arch", guest->arch ? guest->arch : "aarch64", "--smp", smp_text, "--mem", mem_text,
+        "--arch", stock_guest_arch(guest), "--smp", smp_text, "--mem", mem_text,
         guest->run ? "--run" : NULL, guest->run, NULL
     };
     g_autofree char *output = NULL, *errors = NULL;

@@ -51,6 +51,12 @@ typedef struct StockGuest {
 
 void stock_guest_clear(StockGuest *guest);
 
+/*
+ * Return the guest's architecture: what the user says, or the host's own; or the other one, if only
+ * that has an emulator.
+ */
+const char *stock_guest_arch(const StockGuest *guest);
+
 /* Return true if the user has said anything about the guest. */
 bool stock_guest_is_given(const StockGuest *guest);
 

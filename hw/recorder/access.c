@@ -336,9 +336,12 @@ static void take_drops(CPUState *cpu)
 
 void recorder_retry_slow(CPUState *cpu)
 {
-    complete(cpu);
-    take_drops(cpu);
-    recorder_grant_one(cpu);
+    recorder_forget_points(cpu);
+    if (recorder_recording()) {
+        complete(cpu);
+        take_drops(cpu);
+        recorder_grant_one(cpu);
+    }
 }
 
 void recorder_resumed_slow(CPUState *cpu)
@@ -369,7 +372,7 @@ G_NORETURN static void abandon(CPUState *cpu, uintptr_t retaddr)
     if (retaddr) {
         cpu_restore_state(cpu, retaddr);
     }
-    instruction = recorder_position(cpu) - v->counters[RECORDER_COUNT_OTHER_STEPS];
+    instruction = recorder_instructions(cpu);
     v->record.tries = instruction == v->record.tried ? v->record.tries + 1 : 1;
     v->record.tried = instruction;
     sphere_counts(v->record.processor)->abandoned++;
@@ -524,11 +527,13 @@ bool recorder_walk_found_table_slow(CPUState *cpu, const void *host)
            recorder_is_table_slow(cpu, recorder_ram.start + offset);
 }
 
+/* The L1 of a vCPU that is alone has no byte for each line: the vCPU holds all of memory. */
 static bool may_write(const RecorderVcpu *v, const void *host, unsigned size)
 {
     uint64_t offset;
 
-    return host && recorder_ram_offset(host, &offset) && in_l1(v, offset, size, L1_WRITE);
+    return host && recorder_ram_offset(host, &offset) &&
+           (v->alone || in_l1(v, offset, size, L1_WRITE));
 }
 
 /*

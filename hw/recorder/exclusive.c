@@ -106,8 +106,9 @@ void recorder_exclusive_begin_slow(CPUState *cpu)
     recorder_drop_translations(cpu);
     deliver_exclusively(cpu);
     if (recorder_log_map_exclusively(cpu)) {
-        cpu_loop_exit_noexc(cpu);
+        cpu_loop_exit_noexc(cpu);       /* the step that changed the map has completed */
     }
+    recorder_forget_points(cpu);        /* the step begins anew */
     recorder_grant_one(cpu);
 }
 
@@ -163,6 +164,9 @@ void recorder_exclusive_end_slow(CPUState *cpu)
         cpu->watchpoint_hit->flags & BP_CPU) {
         /* A watchpoint of the guest: the handler raises a fault, and longjmps to here again. */
         cpu->cc->tcg_ops->debug_excp_handler(cpu);
+    }
+    if (cpu->exception_index < 0) {
+        recorder_trap_points(cpu);      /* the same */
     }
     if (cpu->exception_index >= 0 && cpu->exception_index < EXCP_INTERRUPT &&
         !(touches_memory && recorder_replaying())) {

@@ -156,23 +156,21 @@ uint32_t recorder_port_load(CPUState *cpu, uint32_t port, unsigned size, MemTxAt
     return value;
 }
 
-/* Log a change of the A20 gate, which some ports control: it belongs to the first vCPU. */
+/*
+ * Log a change of the vCPU's A20 gate, which some ports control.  Only the vCPU's own thread
+ * changes it, so it is this store that did.
+ */
 static void record_port_store(CPUState *cpu, uint32_t port, uint32_t value, unsigned size,
                               MemTxAttrs attrs)
 {
-    unsigned a20 = recorder_a20(first_cpu);
+    unsigned a20 = recorder_a20(cpu);
 
     recorder_trigger_console(recorder_port_address(port), value);
     be_with_device(cpu);
     store_port(port, value, size, attrs);
     recorder_running(cpu);
-    if (recorder_a20(first_cpu) == a20) {
-        return;
-    }
-    if (cpu == first_cpu) {
+    if (recorder_a20(cpu) != a20) {
         log_input(cpu, LOG_EVENT_STORE_RESULT, !a20, 0);
-    } else {
-        recorder_fail("a vCPU switches the A20 gate of another vCPU");
     }
 }
 

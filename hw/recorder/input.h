@@ -44,7 +44,10 @@ void recorder_record_sysreg(CPUState *cpu, uint64_t value);
  * whether the access failed.
  */
 bool recorder_replay_msr(CPUState *cpu, uint64_t written, int *result);
-/* End the recording: the guest does what cannot be recorded.  Called in a vCPU's thread. */
+/*
+ * End the recording: the guest does what cannot be recorded, and in replay would do the same.
+ * Called in a vCPU's thread.
+ */
 void recorder_cannot(const char *what);
 /*
  * Note a write of @value to a register that looks outside.  Return true if the write must be

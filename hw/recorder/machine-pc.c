@@ -54,13 +54,13 @@ static void describe_console(Manifest *manifest)
 static const char *const types[] = { "generic-pc-machine", "microvm-machine", NULL };
 static const char *const reaches_memory[] = {
     "virtio-device", "pci-device", "pc-dimm", "x86-iommu", "ide-device", "floppy", "vmgenid",
-    NULL,
+    "base-xhci", NULL,
 };
 static const char *const known[] = {
     "virtio-blk-device", "virtio-net-device", "virtio-rng-device", "virtio-serial-device",
     "virtio-blk-pci", "virtio-net-pci", "virtio-rng-pci", "virtio-serial-pci",
     "mch", "ICH9-LPC", "ICH9-SMB", "ich9-ahci", "pcie-root-port",
-    "i440FX", "PIIX3", "PIIX4_PM", "piix3-ide", "pvpanic-pci", NULL,
+    "i440FX", "PIIX3", "PIIX4_PM", "piix3-ide", "gpex-root", "pvpanic-pci", NULL,
 };
 
 const RecordedMachine recorded_machine_pc = {

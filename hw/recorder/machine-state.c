@@ -32,7 +32,9 @@
 #include "hw/recorder/machine.h"
 #include "hw/recorder/machine-state.h"
 #include "hw/recorder/memory-map.h"
+#include "hw/recorder/recorder.h"
 #include "hw/recorder/target.h"
+#include "hw/recorder/vcpu.h"
 #include "recording/checkpoint-sums.h"
 #include "recording/ram-digest.h"
 #include "recording/ram-image.h"
@@ -206,6 +208,7 @@ static int save_cpus(QEMUFile *file)
         if (failed) {
             return failed;
         }
+        qemu_put_byte(file, recorder_points_hit(cpu));
     }
     qemu_put_byte(file, 0);     /* the loader looks one byte ahead */
     return 0;
@@ -218,9 +221,10 @@ static int load_cpus(QEMUFile *file)
 
     CPU_FOREACH(cpu) {
         const VMStateDescription *vmsd = cpu->cc->sysemu_ops->legacy_vmsd;
-        int failed = vmstate_load_state(file, &vmstate_cpu_common, cpu,
-                                        vmstate_cpu_common.version_id);
+        int failed;
 
+        recorder_before_load(cpu);
+        failed = vmstate_load_state(file, &vmstate_cpu_common, cpu, vmstate_cpu_common.version_id);
         if (!failed) {
             failed = vmstate_load_state(file, vmsd, cpu, vmsd->version_id);
         }
@@ -229,20 +233,21 @@ static int load_cpus(QEMUFile *file)
         }
         cpu->halted = 0;
         cpu->interrupt_request = 0;
+        cpu->recorder_points = qemu_get_byte(file);
     }
     return 0;
 }
 
 /*
- * Save without the state that all CPUs have in common.  None of it is needed.  Loading it would
- * invalidate all TBs, since most code that loads it has written memory without TCG's knowledge.
+ * Save the exception that a vCPU has raised but not delivered, if any, and data breakpoints that it
+ * has hit.
  */
-/* Save the exception that a vCPU has raised but not delivered, if any. */
 static void save_pending(QEMUFile *file, CPUState *cpu)
 {
     uint64_t words[RECORDER_PENDING_WORDS];
 
     recorder_get_pending(cpu, words);
+    qemu_put_byte(file, recorder_points_hit(cpu));
     qemu_put_be32(file, cpu->exception_index);
     for (unsigned i = 0; i < ARRAY_SIZE(words); i++) {
         qemu_put_be64(file, words[i]);
@@ -253,6 +258,7 @@ static void load_pending(QEMUFile *file, CPUState *cpu)
 {
     uint64_t words[RECORDER_PENDING_WORDS];
 
+    cpu->recorder_points = qemu_get_byte(file);
     cpu->exception_index = qemu_get_be32(file);
     for (unsigned i = 0; i < ARRAY_SIZE(words); i++) {
         words[i] = qemu_get_be64(file);
@@ -260,6 +266,10 @@ static void load_pending(QEMUFile *file, CPUState *cpu)
     recorder_set_pending(cpu, words);
 }
 
+/*
+ * Save without the state that all CPUs have in common.  None of it is needed.  Loading it would
+ * invalidate all TBs, since most code that loads it has written memory without TCG's knowledge.
+ */
 GByteArray *machine_state_save_registers(void)
 {
     QIOChannelBuffer *channel = qio_channel_buffer_new(64 * 1024);
@@ -294,8 +304,10 @@ void machine_state_load_registers(const GByteArray *bytes)
     file = qemu_file_new_input(QIO_CHANNEL(channel));
     CPU_FOREACH(cpu) {
         const VMStateDescription *vmsd = cpu->cc->sysemu_ops->legacy_vmsd;
-        int failed = vmstate_load_state(file, vmsd, cpu, vmsd->version_id);
+        int failed;
 
+        recorder_before_load(cpu);
+        failed = vmstate_load_state(file, vmsd, cpu, vmsd->version_id);
         assert(!failed);
         cpu->halted = 0;
         cpu->interrupt_request = 0;

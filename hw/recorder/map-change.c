@@ -2,16 +2,18 @@
 /*
  * See map-change.h.
  *
- * Other vCPUs get the new map from work items, at times of their own.  So the change is logged
- * while no vCPU is in cpu_exec(), and the others must not have come to a boundary since it began.
- * Whoever did not has run no instruction with the new map.  In practice the others are halted.  The
- * change comes after all steps that they have made, and before all that they will make.
+ * Other vCPUs find the new map as soon as they miss in their TLBs.  So no other vCPU may be in the
+ * middle of its work when the change begins, nor have come to a boundary when it is logged, which
+ * is done while no vCPU is in cpu_exec().  Who was in no step, and passed no boundary, has made no
+ * access with the new map.  In practice the others are halted.  The change comes after all steps
+ * that they have made, and before all that they will make.
  */
 #include "qemu/osdep.h"
 #include "exec/cpu-common.h"
 
 #include "hw/recorder/access.h"
 #include "hw/recorder/map-change.h"
+#include "hw/recorder/memory-map.h"
 #include "hw/recorder/recorder.h"
 #include "hw/recorder/session.h"
 #include "hw/recorder/vcpu.h"
@@ -23,6 +25,7 @@ static struct {
     CPUState *by;               /* NULL: none; atomic */
     char *map;
     uint64_t safepoints[SPHERE_MAX_VCPUS];      /* that the vCPUs had made when it began */
+    bool others_run;            /* when it began */
 } change;
 
 /* The latest change that was logged: others come after it when they next run. */
@@ -40,9 +43,29 @@ void recorder_map_changes_start(void)
     end_change();
 }
 
+/*
+ * Look at the boundaries first: a vCPU that begins to run after it was looked at passes another
+ * one.  A halted vCPU may look for work in cpu_exec() meanwhile; it wakes up under the BQL.
+ */
+void recorder_map_begins(void)
+{
+    CPUState *other;
+
+    if (!recorder_recording() || change.by) {
+        return;
+    }
+    change.others_run = false;
+    CPU_FOREACH(other) {
+        change.safepoints[other->cpu_index] =
+            qatomic_load_acquire(&other->recorder->record.safepoints);
+        change.others_run |= other != current_cpu && qatomic_read(&other->running) &&
+                             !other->halted;
+    }
+}
+
 void recorder_map_changed(const char *map)
 {
-    CPUState *cpu = current_cpu, *other;
+    CPUState *cpu = current_cpu;
 
     if (!recorder_recording()) {
         return;
@@ -51,13 +74,10 @@ void recorder_map_changed(const char *map)
         recorder_fail("the guest's memory map changes");
         return;
     }
-    if (!change.by) {
-        CPU_FOREACH(other) {
-            change.safepoints[other->cpu_index] =
-                qatomic_read(&other->recorder->record.safepoints);
-        }
-        qatomic_set(&change.by, cpu);
+    if (!memory_map_is_saved(map)) {
+        recorder_fail("the guest maps a ROM of a device that was plugged in while recorded");
     }
+    qatomic_set(&change.by, cpu);
     g_free(change.map);
     change.map = g_strdup(map);
 }
@@ -102,7 +122,7 @@ bool recorder_log_map_exclusively(CPUState *cpu)
         if (other == cpu) {
             continue;
         }
-        if (record->safepoints != change.safepoints[other->cpu_index]) {
+        if (change.others_run || record->safepoints != change.safepoints[other->cpu_index]) {
             recorder_fail("the guest's memory map changes while other vCPUs run");
         }
         sphere_come_after(cpu->recorder->record.processor, record->processor,

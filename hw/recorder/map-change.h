@@ -11,6 +11,8 @@
 
 /* Forget what an earlier recording has left. */
 void recorder_map_changes_start(void);
+/* Look what vCPUs do before memory or devices move, if they do.  Any thread.  BQL held. */
+void recorder_map_begins(void);
 /*
  * Note that the guest finds memory elsewhere, as @map says (memory-map.h).  In the thread of the
  * vCPU whose device access has changed that.  BQL held.

@@ -87,6 +87,7 @@ static char *before;
 static void change_begins(MemoryListener *listener)
 {
     g_string_truncate(watched.text, 0);
+    recorder_map_begins();
 }
 
 /* Tell of changes of RAM and ROM alone: devices move all the time. */
@@ -131,21 +132,54 @@ static char *word(const char *line, unsigned n)
     return line ? g_strndup(line, strcspn(line, " \n")) : NULL;
 }
 
+/* Names of the blocks that the first checkpoint has: all that a map of the recording may show. */
+static GHashTable *saved;
+
+typedef struct Saving {
+    RamImageWriter *writer;
+    bool first;                 /* the first checkpoint */
+    GError **error;
+} Saving;
+
+/*
+ * Save @block.  Return nonzero if that failed.  Firmware may map any ROM of a device later, but
+ * blobs of fw_cfg are never mapped.
+ */
+static int save_rom(RAMBlock *block, void *opaque)
+{
+    const char *name = qemu_ram_get_idstr(block);
+    Saving *saving = opaque;
+
+    if (block == main_ram()->ram_block || g_str_has_prefix(name, "/rom@")) {
+        return 0;
+    }
+    if (saving->first) {
+        g_hash_table_add(saved, g_strdup(name));
+    }
+    return !ram_image_add_block(saving->writer, name, qemu_ram_get_host_addr(block),
+                                qemu_ram_get_used_length(block), saving->error);
+}
+
 bool memory_map_save_roms(RamImageWriter *writer, GError **error)
 {
-    g_autofree char *map = memory_map_describe();
-    g_auto(GStrv) lines = g_strsplit(g_strchomp(map), "\n", -1);
-    g_autoptr(GHashTable) saved = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
+    Saving saving = { writer, !watched.text, error };
+
+    if (saving.first) {
+        g_clear_pointer(&saved, g_hash_table_unref);
+        saved = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
+    }
+    return qemu_ram_foreach_block(save_rom, &saving) == 0;
+}
+
+bool memory_map_is_saved(const char *map)
+{
+    g_auto(GStrv) lines = g_strsplit(map, "\n", -1);
 
     for (char **line = lines; *line; line++) {
-        char *name = word(*line, 4);
-        RAMBlock *block = name ? qemu_ram_block_by_name(name) : NULL;
+        g_autofree char *name = word(*line, 4);
 
-        if (!block || block == main_ram()->ram_block || g_hash_table_contains(saved, name)) {
-            g_free(name);
-        } else if (!g_hash_table_add(saved, name) ||
-                   !ram_image_add_block(writer, name, qemu_ram_get_host_addr(block),
-                                        qemu_ram_get_used_length(block), error)) {
+        if (name && !g_str_equal(name, qemu_ram_get_idstr(main_ram()->ram_block)) &&
+            !g_hash_table_contains(saved, name)) {
             return false;
         }
     }

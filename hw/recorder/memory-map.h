@@ -20,8 +20,10 @@ char *memory_map_describe(void);
 /* Tell recorder_map_changed() of changes from now on, or no more. */
 void memory_map_watch(bool on);
 
-/* Add all blocks of ROM that the present map shows to @writer. */
+/* Add all blocks of ROM to @writer that this map or a later one may show. */
 bool memory_map_save_roms(RamImageWriter *writer, GError **error);
+/* Return true if the first checkpoint of the recording has all blocks of @map. */
+bool memory_map_is_saved(const char *map);
 /* Return memory for ROM @name: a RamImageBlockFn. */
 uint8_t *memory_map_find_rom(void *opaque, const char *name, uint64_t size, bool *zeroed);
 /*

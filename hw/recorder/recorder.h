@@ -66,6 +66,8 @@ static inline bool recorder_replaying(void)
 }
 
 #include "hw/recorder/input.h"
+#include "hw/recorder/points.h"
+#include "hw/recorder/repeat.h"
 
 /* --- inputs, beyond input.h -------------------------------------------------- */
 
@@ -74,6 +76,12 @@ static inline bool recorder_replaying(void)
  * the log.  Replaying only.
  */
 void recorder_replayed_sysreg(CPUArchState *env, const void *reginfo, uint64_t value);
+
+/*
+ * End the recording before the running instruction, which replay could not make.  While recording
+ * this does not return: the instruction runs again when there is no recording any more.
+ */
+void recorder_cannot_do(CPUState *cpu, const char *what, uintptr_t retaddr);
 
 /* --- steps (vcpu.c) --------------------------------------------------------- */
 
@@ -99,7 +107,7 @@ bool recorder_replay_boundary(CPUState *cpu, bool *applied);
 
 static inline bool recorder_boundary(CPUState *cpu)
 {
-    return recorder_recording() && recorder_boundary_slow(cpu);
+    return recorder_recording() && (recorder_boundary_slow(cpu) || recorder_take_points(cpu));
 }
 
 /*
@@ -341,14 +349,15 @@ static inline void recorder_walk_for(CPUState *cpu, uintptr_t retaddr)
 }
 
 /*
- * Prepare an instruction that is about to run again without a boundary before it: wait for the
- * lines that it requested, and drop what is due.
+ * Prepare an instruction that is about to run again without a boundary before it: forget which data
+ * breakpoints it has hit.  While recording, wait for the lines that it requested, and drop what is
+ * due.
  */
 void recorder_retry_slow(CPUState *cpu);
 
 static inline void recorder_retry(CPUState *cpu)
 {
-    if (recorder_recording()) {
+    if (recorder_active()) {
         recorder_retry_slow(cpu);
     }
 }
@@ -570,6 +579,16 @@ bool recorder_drops_one_page(CPUState *cpu);
  * the recorder removes the entries of user addresses.
  */
 bool recorder_keeps_blocks(CPUState *cpu);
+
+/* Note that entry @i of the vCPU's jump cache is now a block at @pc. */
+void recorder_cached_block_slow(CPUState *cpu, unsigned i, vaddr pc);
+
+static inline void recorder_cached_block(CPUState *cpu, unsigned i, vaddr pc)
+{
+    if (recorder_active()) {
+        recorder_cached_block_slow(cpu, i, pc);
+    }
+}
 
 /*
  * Drop what a store of @size bytes at RAM address @address changes.  Called before a store to a

@@ -68,8 +68,8 @@ static bool can_record(Error **errp)
     g_autofree char *objection = NULL;
 
     if (!kind) {
-        error_setg(errp, "cannot record a %s machine: only 'virt' of aarch64, and 'q35' and 'pc' "
-                   "of x86_64 can be recorded so far",
+        error_setg(errp, "cannot record a %s machine: only 'virt' of aarch64, and 'q35', 'pc' "
+                   "and 'microvm' of x86_64 can be recorded so far",
                    MACHINE_GET_CLASS(machine)->name ?: "this");
         return false;
     }

@@ -214,6 +214,11 @@ void recorder_before_save(CPUState *cpu)
 {
 }
 
+/* QEMU saves all registers; what else it may leave out is the outside, or is not used then. */
+void recorder_before_load(CPUState *cpu)
+{
+}
+
 /* TTBR0 translates it. */
 bool recorder_is_user_address(vaddr address)
 {

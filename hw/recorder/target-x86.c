@@ -19,6 +19,7 @@
 
 #include "hw/recorder/access.h"
 #include "hw/recorder/recorder.h"
+#include "hw/recorder/session.h"
 #include "hw/recorder/target.h"
 #include "hw/recorder/translations.h"
 #include "hw/recorder/vcpu.h"
@@ -65,6 +66,11 @@ static uint64_t digest_of_others(CPUX86State *env)
     for (unsigned i = 0; i < ARRAY_SIZE(env->mce_banks); i++) {
         digest = recorder_mix(digest, env->mce_banks[i]);
     }
+    digest = recorder_mix(digest, env->fpop);
+    digest = recorder_mix(digest, env->fpcs);
+    digest = recorder_mix(digest, env->fpds);
+    digest = recorder_mix(digest, env->fpip);
+    digest = recorder_mix(digest, env->fpdp);
     digest = recorder_mix(digest, env->mtrr_deftype);
     digest = recorder_mix(digest, env->mcg_status);
     digest = recorder_mix(digest, env->mcg_ctl);
@@ -94,6 +100,23 @@ void recorder_forget_past(CPUState *cpu)
 void recorder_before_save(CPUState *cpu)
 {
     mxcsr_of(cpu_env(cpu));
+}
+
+/* These are the subsections of vmstate_x86_cpu that the guest can make QEMU save. */
+void recorder_before_load(CPUState *cpu)
+{
+    CPUX86State *env = cpu_env(cpu);
+
+    if (cpu->watchpoint_hit && cpu->watchpoint_hit->flags & BP_CPU) {
+        cpu->watchpoint_hit = NULL;     /* loading DR7 makes the guest's breakpoints anew */
+    }
+    env->fpop = env->fpcs = env->fpds = 0;
+    env->fpip = env->fpdp = 0;
+    env->msr_ia32_misc_enable = MSR_IA32_MISC_ENABLE_DEFAULT;
+    memset(env->bnd_regs, 0, sizeof(env->bnd_regs));
+    env->bndcs_regs = (BNDCSReg) { };
+    env->msr_bndcfgs = 0;
+    env->pkru = env->pkrs = 0;
 }
 
 /* data[0] of an unwound instruction is a linear address, as that which get_pc() returns. */
@@ -369,24 +392,27 @@ unsigned recorder_a20(CPUState *cpu)
     return cpu_env(cpu)->a20_mask >> 20 & 1;
 }
 
+/*
+ * Do what x86_cpu_set_a20() does, but for the interrupt request that ends the block, at which no
+ * replay looks, and which needs the BQL.  The block ends here: recording has logged a DROP for the
+ * flush.
+ */
 void recorder_set_a20(CPUState *cpu, unsigned on)
 {
-    x86_cpu_set_a20(X86_CPU(cpu), on);
+    cpu_env(cpu)->a20_mask = ~(1 << 20) | on << 20;
+    tlb_flush(cpu);
+}
+
+void recorder_cannot_do(CPUState *cpu, const char *what, uintptr_t retaddr)
+{
+    if (recorder_recording()) {
+        recorder_fail("%s", what);
+        cpu_restore_state(cpu, retaddr);
+        cpu_loop_exit_noexc(cpu);       /* to a boundary, where the vCPU waits for the end */
+    }
 }
 
 /* --- the CPU model ---------------------------------------------------------------------------- */
-
-static bool has_data_breakpoints(CPUState *cpu)
-{
-    CPUWatchpoint *point;
-
-    QTAILQ_FOREACH(point, &cpu->watchpoints, entry) {
-        if (point->flags & BP_CPU) {
-            return true;
-        }
-    }
-    return false;
-}
 
 char *recorder_cpu_objection(CPUState *cpu)
 {
@@ -400,9 +426,6 @@ char *recorder_cpu_objection(CPUState *cpu)
     }
     if (env->hflags & HF_SMM_MASK) {
         return g_strdup("a vCPU in system management mode");
-    }
-    if (has_data_breakpoints(cpu)) {
-        return g_strdup("data breakpoints in its debug registers so far");
     }
     return NULL;
 }

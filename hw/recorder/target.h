@@ -56,6 +56,11 @@ bool recorder_is_kernel_only(int mmu_idx);
 void recorder_forget_past(CPUState *cpu);
 /* Bring registers that are updated lazily up to date, before they are saved. */
 void recorder_before_save(CPUState *cpu);
+/*
+ * Set what a saved state lacks if it is as after a reset to that, before the state is loaded into a
+ * vCPU that has run.
+ */
+void recorder_before_load(CPUState *cpu);
 /* Return true if @address is one that user mode may have: its table base is that of user mode. */
 bool recorder_is_user_address(vaddr address);
 /* Return the address of the running instruction.  @retaddr: return address into its TB, or 0. */

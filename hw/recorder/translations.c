@@ -81,6 +81,8 @@ typedef struct RecorderTranslations {
      * TLB miss reads it, so it is small.
      */
     unsigned long *watched;
+    /* A bit for each entry of the jump cache that may be a block at a user address. */
+    DECLARE_BITMAP(user_blocks, TB_JMP_CACHE_SIZE);
 } RecorderTranslations;
 
 RecorderRam recorder_ram;
@@ -106,6 +108,7 @@ RecorderTranslations *recorder_translations_new(void)
     tables->pages = g_array_new(false, false, sizeof(uint32_t));
     tables->table = large_table_new(table_size());
     tables->watched = bitmap_new(recorder_ram.size / PAGE);
+    bitmap_fill(tables->user_blocks, TB_JMP_CACHE_SIZE);
     return tables;
 }
 
@@ -220,22 +223,34 @@ void recorder_drop(CPUState *cpu, vaddr page)
     v->translations.drops_one_page = false;
 }
 
+void recorder_cached_block_slow(CPUState *cpu, unsigned i, vaddr pc)
+{
+    if (recorder_is_user_address(pc)) {
+        set_bit(i, cpu->recorder->translations.made->user_blocks);
+    }
+}
+
 /*
  * The jump cache finds TBs by address, so QEMU would clear all of it.  Here the kernel's addresses
- * stay.
+ * stay.  Linux drops user mode with each switch to another process, which mostly has used a few
+ * blocks only.
  */
 void recorder_drop_user_mode(CPUState *cpu, unsigned mmu_idx_map)
 {
+    TranslatingVcpu *t = &cpu->recorder->translations;
+    unsigned long *blocks = t->made->user_blocks;
     CPUJumpCache *cache = cpu->tb_jmp_cache;
 
-    cpu->recorder->translations.drops_user_mode = true;
+    t->drops_user_mode = true;
     tlb_flush_by_mmuidx(cpu, mmu_idx_map);
-    cpu->recorder->translations.drops_user_mode = false;
-    for (unsigned i = 0; i < TB_JMP_CACHE_SIZE; i++) {
+    t->drops_user_mode = false;
+    for (size_t i = find_first_bit(blocks, TB_JMP_CACHE_SIZE); i < TB_JMP_CACHE_SIZE;
+         i = find_next_bit(blocks, TB_JMP_CACHE_SIZE, i + 1)) {
         if (recorder_is_user_address(cache->array[i].pc)) {
             qatomic_set(&cache->array[i].tb, NULL);
         }
     }
+    bitmap_zero(blocks, TB_JMP_CACHE_SIZE);
 }
 
 vaddr recorder_table_word_page(CPUState *cpu, uint64_t offset)

@@ -87,6 +87,7 @@ void recorder_vcpu_attach(CPUState *cpu, RecorderVcpu *v)
             ((uintptr_t)recorder_ram.host >> SPHERE_LINE_SHIFT);
     }
     cpu->cflags_next_tb = -1;   /* a TB that was chosen to be next does not count */
+    recorder_points_begin(cpu);
     recorder_forget_past(cpu);
     tlb_flush(cpu);
 }
@@ -95,6 +96,9 @@ RecorderVcpu *recorder_vcpu_detach(CPUState *cpu)
 {
     RecorderVcpu *v = cpu->recorder;
 
+    if (!recorder_active()) {
+        recorder_points_end(cpu);
+    }
     cpu->tcg_cflags &= ~(CF_USE_ICOUNT | CF_RECORD);
     cpu->neg.icount_decr.u16.low = 0;
     cpu->cflags_next_tb = -1;   /* and now none may count */
@@ -209,6 +213,7 @@ bool recorder_fault_slow(CPUState *cpu)
     RecorderVcpu *v = cpu->recorder;
     bool applied = false;
 
+    recorder_fault_forgets_points(cpu);
     if (v->delivers) {
         recorder_interrupt_ends_slow(cpu);
         if (recorder_replaying() && replay_port->boundary(cpu, &applied)) {
@@ -348,6 +353,7 @@ void recorder_redeliver(CPUState *cpu)
 {
     RecorderVcpu *v = cpu->recorder;
 
+    recorder_forget_points(cpu);
     recorder_resume_delivery(cpu);
     recorder_deliver(cpu, v->vector, v->vector_kind);
     recorder_interrupt_ends_slow(cpu);
@@ -355,7 +361,8 @@ void recorder_redeliver(CPUState *cpu)
 
 /*
  * Log the interrupt after its delivery: the log has a step's waits before its other events, and the
- * delivery may have had to wait.
+ * delivery may have had to wait.  If the delivery has hit a data breakpoint, go to a boundary
+ * before anything is looked up for the next step.
  */
 void recorder_interrupt_ends_slow(CPUState *cpu)
 {
@@ -368,6 +375,9 @@ void recorder_interrupt_ends_slow(CPUState *cpu)
                   (uint64_t)v->vector_kind);
     }
     recorder_step_slow(cpu);
+    if (recorder_recording() && cpu->recorder_points && cpu->exception_index < 0) {
+        cpu_loop_exit_noexc(cpu);
+    }
 }
 
 /*

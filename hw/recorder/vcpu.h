@@ -112,6 +112,8 @@ typedef struct RecorderVcpu {
     int vector, vector_kind;
     bool fault_counted;         /* the pending fault has been counted as a step */
     uintptr_t walk_retaddr;     /* return address of the access that walks page tables */
+    uint64_t points_at;         /* where CPUState.recorder_points were hit: points-x86.c */
+    vaddr debuggers_point;      /* a watchpoint among them */
 
     /* For status: the vCPU's thread writes, other threads read at any time; atomic. */
     uint64_t counters[RECORDER_N_COUNTERS];
@@ -159,6 +161,15 @@ static inline Position recorder_position(CPUState *cpu)
 static inline Position recorder_position_in_insn(CPUState *cpu)
 {
     return recorder_position(cpu) - 1;
+}
+
+/*
+ * Return how many instructions the vCPU has completed since its steps are counted.  It is as exact
+ * as recorder_position().
+ */
+static inline uint64_t recorder_instructions(CPUState *cpu)
+{
+    return recorder_position(cpu) - cpu->recorder->counters[RECORDER_COUNT_OTHER_STEPS];
 }
 
 /*

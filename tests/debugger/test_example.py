@@ -26,7 +26,6 @@ MARK = "=== here comes command"
 WRONG = r"No symbol|[Uu](ndefined|nknown) command|Cannot |Invalid|[Ee]rror|is not "
 HARMLESS = r"^Backtrace stopped|Ignoring packet error, continuing|^#\d+ .*=\S+ .*<error: Cannot "
 ARCHES = ["aarch64", "x86_64"]
-OTHER = "--arch {} --smp 4"     # the document's words for a guest that is not the default
 STORE = {"aarch64": "str", "x86_64": "mov"}
 
 
@@ -37,8 +36,7 @@ def commands_of_the_document(arch):
     found = []
     with open(DOCUMENT, encoding="utf-8") as file:
         for line in file:
-            if arch != "aarch64":
-                line = line.replace("/aarch64/", f"/{arch}/").replace("--smp 4", OTHER.format(arch))
+            line = re.sub(r"\baarch64\b", arch, line)
             if line.startswith("    $ "):
                 found.append((line[6:].strip(), []))
             elif line.startswith("    (gdb) "):

@@ -1,20 +1,27 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A real gdb in recordings of x86_64 guests: what aarch64 guests do not have.
 
-Repeated instructions, deliveries that push a frame, real mode, and page tables without the kernel.
+Repeated instructions, deliveries that push a frame, real mode, page tables without the kernel, and
+data breakpoints of the guest.
 """
 
+import contextlib
 import re
+import subprocess
 
-from tests.lib.gdb import symbols
+from tests.guest import bare_guest
+from tests.lib.debug_session import start_debug
+from tests.lib.gdb import Gdb, symbols
 from tests.lib.guest_recording import GuestWorkspace, stock_command
 from tests.lib.process import run
-from tests.lib.tap import check, main, test
+from tests.lib.qmp import Qmp
+from tests.lib.tap import after_test, check, main, test, test_each
 from tests.lib.time_travel import ACCESS, MEM_MIB, TRAVEL_S, travel
-from tests.lib.tool import REPRISE
+from tests.lib.tool import BIN, REPRISE, need
 
 work = GuestWorkspace()
 WORDS = 512                     # in a page
+ADD_BYTES = 3                   # of incq (%rax)
 POWER_ON, FIRST_JUMP = 0xfffffff0, 0xfe05b      # linear addresses; SeaBIOS jumps to the latter
 
 
@@ -28,12 +35,12 @@ def recorded():
     return directory
 
 
-def session_with_symbols():
-    return travel(work, recorded(), "--at", "end", vmlinux=symbols("x86_64"))
-
-
-def go_to_middle(session):
-    session.goto((session.first + session.last) * 3 // 4)
+@contextlib.contextmanager
+def in_the_middle():
+    """A session, and its gdb, which knows the kernel."""
+    with travel(work, recorded(), "--at", "end", vmlinux=symbols("x86_64")) as session:
+        session.goto((session.first + session.last) * 3 // 4)
+        yield session, session.gdb
 
 
 def find_repeated_store(gdb):
@@ -43,17 +50,27 @@ def find_repeated_store(gdb):
     return found.group(1)
 
 
+def go_to_repeated_store(gdb):
+    """Stop where a vCPU begins to clear a page; others may be in the middle of another one."""
+    gdb.command(f"tbreak *{find_repeated_store(gdb)} if $rcx == {WORDS}")
+    stop = gdb.go("continue", TRAVEL_S)
+    check(stop.reason == "breakpoint-hit" and gdb.value("$rcx") == WORDS, gdb)
+    return stop
+
+
 @test
 def a_repeated_instruction_is_met_at_each_iteration():
-    with session_with_symbols() as session:
-        gdb = session.gdb
-        go_to_middle(session)
-        gdb.command(f"break *{find_repeated_store(gdb)}")
-        seen = []
-        for left in (WORDS, WORDS - 1, WORDS - 2):
+    with in_the_middle() as (session, gdb):
+        def place_of(stop):
+            return session.when()[1][stop.thread - 1], session.moment()
+
+        stop = go_to_repeated_store(gdb)
+        seen, thread = [place_of(stop)], stop.thread
+        gdb.command(f"break *{stop.pc} thread {thread}")
+        for left in (WORDS - 1, WORDS - 2):
             stop = gdb.go("continue")
             check(stop.reason == "breakpoint-hit" and gdb.value("$rcx") == left, gdb)
-            seen.append((session.when()[1][stop.thread - 1], session.moment()))
+            seen.append(place_of(stop))
         check(seen[2][0] - seen[0][0] == 2, seen)
         for left, (_, moment) in ((WORDS - 1, seen[1]), (WORDS, seen[0])):
             gdb.go("reverse-continue")
@@ -61,7 +78,7 @@ def a_repeated_instruction_is_met_at_each_iteration():
         # From behind the instruction, the last iteration comes first.
         gdb.command("delete")
         stop = gdb.go("finish")
-        gdb.command(f"break *{find_repeated_store(gdb)}")
+        gdb.command(f"break *{find_repeated_store(gdb)} thread {thread}")
         for left in (1, 2, 3):
             stop = gdb.go("reverse-continue")
             check(stop.reason == "breakpoint-hit" and gdb.value("$rcx") == left, gdb)
@@ -70,11 +87,8 @@ def a_repeated_instruction_is_met_at_each_iteration():
 @test
 def a_repeated_store_is_met_at_its_iteration():
     """Forwards behind it, backwards before it."""
-    with session_with_symbols() as session:
-        gdb = session.gdb
-        go_to_middle(session)
-        gdb.command(f"tbreak *{find_repeated_store(gdb)}")
-        stop = gdb.go("continue")
+    with in_the_middle() as (session, gdb):
+        stop = go_to_repeated_store(gdb)
         page, thread = gdb.value("$rdi"), stop.thread
         gdb.command(f"awatch *(long *){page + 80:#x}")
         gdb.command(f"awatch *(long *){page + 88:#x}")
@@ -97,33 +111,33 @@ def a_repeated_store_is_met_at_its_iteration():
 
 @test
 def the_pushes_of_an_interrupt_are_told_and_met():
-    with session_with_symbols() as session:
-        gdb = session.gdb
-        go_to_middle(session)
+    with in_the_middle() as (session, gdb):
         gdb.command("hbreak *asm_sysvec_apic_timer_interrupt")
         stop = gdb.go("continue", TRAVEL_S)
         gdb.command("delete")
-        now, stack = session.moment(), gdb.value("$sp")
+        (now, places), stack = session.when(), gdb.value("$sp")
         interrupted = gdb.value("*(unsigned long *)$sp")
         told = ACCESS.fullmatch(session.monitor(f"last-write {stack:#x} 8").strip())
         check(told and told[4] == "delivery" and int(told[9], 16) == interrupted, told)
-        check(int(told[1]) == now - 1 and told[2] == f"vCPU {stop.thread - 1}", f"{now}: {told[0]}")
+        # Its last step; the other vCPU may have gone on since.
+        pushed, place = int(told[1]), places[stop.thread - 1]
+        check(told[2] == f"vCPU {stop.thread - 1}" and int(told[3]) == place - 1,
+              f"{now} {places}: {told[0]}")
         # Before that step, the vCPU is where it was interrupted, and the frame is not there.
         gdb.command(f"awatch *(unsigned long *){stack:#x}")
         stop = gdb.go("reverse-continue")
         check(stop.reason == "access-watchpoint-trigger", stop)
-        check(session.moment() == now - 1 and stop.pc == interrupted == int(told[7], 16), stop)
+        check(session.moment() == pushed and stop.pc == interrupted == int(told[7], 16), stop)
         check(gdb.value(f"*(unsigned long *){stack:#x}") == int(told[8], 16), gdb)
         stop = gdb.go("continue")
-        check(session.moment() == now and stop.function.startswith("asm_sysvec_apic_timer"), stop)
+        check(session.when()[1][stop.thread - 1] == place, session.when())
+        check(stop.function.startswith("asm_sysvec_apic_timer"), stop)
 
 
 @test
 def the_kernel_is_seen_from_user_mode():
     """Of its memory, the tables of user mode have next to nothing."""
-    with session_with_symbols() as session:
-        gdb = session.gdb
-        go_to_middle(session)
+    with in_the_middle() as (session, gdb):
         gdb.command("hbreak *entry_SYSCALL_64")
         gdb.go("continue", TRAVEL_S)
         gdb.command("delete")
@@ -134,6 +148,77 @@ def the_kernel_is_seen_from_user_mode():
         check(gdb.value("jiffies_64") == ticks, gdb)
         told = ACCESS.fullmatch(session.monitor(f"last-write {gdb.value('&jiffies_64')} 8").strip())
         check(told and int(told[9], 16) == ticks, told)
+
+
+@test
+def watchpoints_and_the_guests_own_are_on_the_same_bytes():
+    """The debugger stands between the access and the guest's trap, which comes all the same."""
+    need("x86_64")
+    directory = work.place("points")
+    kernel = bare_guest.build_x86(work, "points.c")
+    work.record(directory, "--digest-interval", "1000", *bare_guest.x86_command(BIN, kernel))
+    with travel(work, directory, vmlinux=kernel) as session:
+        gdb = session.gdb
+        gdb.command("awatch *(long *)((char *)&area + 256)")
+        stop = gdb.go("continue", TRAVEL_S)
+        check(stop.reason == "access-watchpoint-trigger", stop)
+        there = session.moment()
+        handler = gdb.value("(long)&vectors") + 16
+        # The step that traps, and the delivery of the exception, which are behind the access.
+        gdb.go("stepi 2")
+        check(session.moment() == there + 2 and gdb.value("$pc") == handler, session.when())
+        check(gdb.value("*(long *)$sp") == stop.pc, gdb)
+        for _ in range(2):
+            gdb.go("reverse-stepi")
+        check(session.moment() == there and gdb.value("$pc") == stop.pc, session.when())
+        session.goto("end")
+        ended = session.digests()
+        # A snapshot between the two has what the guest's breakpoint has hit.
+        session.goto(there)
+        gdb.command("tbreak note_hit")
+        found = gdb.go("continue")
+        check(found.function == "note_hit" and gdb.value("*(long *)($rdi + 88)") == stop.pc, found)
+        found = gdb.go("reverse-continue")
+        check(found.reason == "access-watchpoint-trigger", found)
+        check(session.moment() == there - 1, session.when())
+        session.goto("end")
+        check(session.digests() == ended, session.digests())
+
+
+@test_each(["continue", "stepi"])
+def a_recording_ends_between_an_access_and_the_guests_trap(how):
+    """A debugger of the guest that is recorded stands there; the trap comes after the recording."""
+    need("x86_64")
+    directory, qmp_path, path = work.place("ended"), work.path("qmp"), work.path("live")
+    kernel = bare_guest.build_x86(work, "raises.c")
+    # Not by the tool: that would let the guest run before gdb does.
+    process = subprocess.Popen([*bare_guest.x86_command(BIN, kernel)[1:], "-S", "-qmp",
+                                f"unix:{qmp_path},server=on,wait=off", "-gdb",
+                                f"unix:{path},server=on,wait=off"], stdin=subprocess.DEVNULL,
+                               stdout=subprocess.DEVNULL)
+    after_test(process.wait)
+    after_test(process.kill)
+    work.use(directory)
+    qmp = Qmp(qmp_path, process)
+    answer = qmp("recorder-start", directory=directory, **{"digest-interval": 1000})
+    check(answer == {"return": {}}, answer)
+    with Gdb(kernel) as gdb:
+        gdb.connect(path)
+        gdb.command("watch *(long *)&words")
+        stop = gdb.go("continue")
+        check(stop.reason == "watchpoint-trigger", stop)
+        if how == "stepi":                      # over the next access of that kind
+            gdb.command("delete")
+            gdb.command(f"tbreak *{stop.pc - ADD_BYTES:#x}")
+            gdb.go("continue")
+            gdb.go("stepi")
+            check(gdb.value("$pc") == stop.pc, gdb)
+        check(qmp("recorder-stop", pause=True) == {"return": {}}, "recorder-stop")
+        qmp("quit")
+        qmp.close()
+    process.wait(TRAVEL_S)
+    _, said = work.replay(directory)
+    check("replayed identically" in said, said)
 
 
 @test
@@ -174,6 +259,26 @@ def our_gdb_decodes_16_and_32_bits():
     check(f"= {FIRST_JUMP}\n" in said and f"= {POWER_ON}\n" in said, said)
     check(len(re.findall(r"^\$\d+ = 1$", said, re.M)) == 2, said)
     check("bits 16, bits 32 or bits 64" in said, said)
+
+
+@test
+def registers_are_as_after_a_reset_again():
+    """QEMU saves some only if they are not."""
+    need("x86_64")
+    directory, path = work.place("forgotten"), work.path("qmp")
+    work.record(directory, "--digest-interval", "1000", *bare_guest.x86_command(
+        BIN, bare_guest.build_x86(work, "forgotten.c")))
+    session = start_debug(work, directory, "--at", "end", "--qmp", path)
+    qmp = Qmp(path, session.process)
+    places = {"end": qmp("query-recorder-digests")}
+    last = qmp("query-recorder")["return"]["last-moment"]
+    for at in ("start", last // 2, "end", last // 2, "start", "end"):
+        went = qmp("recorder-goto", at=str(at))
+        check(went == {"return": {}}, f"{at}: {went}")
+        seen = qmp("query-recorder-digests")
+        check(places.setdefault(at, seen) == seen, f"{at}: {seen}, not {places[at]}")
+    qmp.close()
+    session.end()
 
 
 main(work)

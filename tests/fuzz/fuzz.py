@@ -126,9 +126,10 @@ def make_seeds():
     shutil.rmtree(recording, ignore_errors=True)
     for target in TARGETS:
         os.makedirs(os.path.join(PLACE, "seeds", target), exist_ok=True)
-    subprocess.run([f"{BIN}/reprise", "record", "-o", recorded, "--smp", "2",
-                    "--checkpoint-interval", "0.5", "--run", "racey -n 2000"], check=True,
-                   stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    subprocess.run([f"{BIN}/reprise", "record", "-o", recorded, "--arch", "aarch64",
+                    "--smp", "2", "--checkpoint-interval", "0.5", "--run", "racey -n 2000"],
+                   check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                   stderr=subprocess.DEVNULL)
     subprocess.run([f"{BIN}/reprise", "convert", recorded, recording, "--order",
                     "fdr,karma:4096,rerun:4096"], check=True, stdout=subprocess.DEVNULL)
     shutil.rmtree(recorded)

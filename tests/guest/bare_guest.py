@@ -2,6 +2,7 @@
 """Guests without an operating system, bare/*: how they are built and started."""
 
 import base64
+import gzip
 import os
 
 from tests.lib.checkout import TOP
@@ -33,28 +34,33 @@ NARROW = ["-m32", "-Wl,-m,elf_i386"]
 WIDE = ["-mno-red-zone", "-mcmodel=kernel"]
 
 
-def build_x86(workspace, source, others=0):
+def build_x86(workspace, source, others=0, mode="ALL"):
     """The same for x86/*, which run on a PC, with so many other vCPUs."""
-    path = workspace.path(f"{source}-{others}")
+    path = workspace.path(f"{source}-{mode}-{others}")
     if os.path.exists(path):
         return path
     run("x86_64-linux-gnu-gcc", "-O1", "-ffreestanding", "-nostdlib", "-static", "-fno-pie",
         "-no-pie", "-mgeneral-regs-only", *(NARROW if source == "narrow.c" else WIDE), "-Wall",
         "-Wextra", "-Werror", "-Wl,-Ttext=0x200000", "-Wl,--build-id=none",
-        f"-DN_OTHERS={others}", f"{TOP}/tests/guest/bare/x86/{source}", "-o", path)
+        f"-DN_OTHERS={others}", f"-DMODE={mode}", f"{TOP}/tests/guest/bare/x86/{source}", "-o",
+        path)
     return path
 
 
-def program32(workspace):
-    """Return the 32-bit program for x86_64 Linux, in words that make it run in a guest's shell."""
-    path = workspace.path("program32")
-    run("x86_64-linux-gnu-gcc", "-m32", "-Os", "-s", "-ffreestanding", "-nostdlib", "-static",
+def small_program(workspace, source, *flags):
+    """Return a program of x86/* for x86_64 Linux, in words that make it run in a guest's shell."""
+    path = workspace.path(source.removesuffix(".c"))
+    run("x86_64-linux-gnu-gcc", *flags, "-Os", "-s", "-ffreestanding", "-nostdlib", "-static",
         "-fno-pie", "-no-pie", "-fno-stack-protector", "-fno-asynchronous-unwind-tables",
-        "-Wall", "-Wextra", "-Werror", "-Wl,--build-id=none", "-Wl,-N",
-        "-Wl,--no-warn-rwx-segments", f"{TOP}/tests/guest/bare/x86/program32.c", "-o", path)
+        "-fno-ident", "-Wall", "-Wextra", "-Werror", "-Wl,--build-id=none", "-Wl,-N",
+        "-Wl,--no-warn-rwx-segments", f"{TOP}/tests/guest/bare/x86/{source}", "-o", path)
     with open(path, "rb") as file:
-        program = base64.b64encode(file.read()).decode()
-    return f"echo {program} | base64 -d >/run/p && chmod +x /run/p && /run/p"
+        program = base64.b64encode(gzip.compress(file.read(), mtime=0)).decode()
+    return f"echo {program} | base64 -d | gunzip >/run/p && chmod +x /run/p && /run/p"
+
+
+def program32(workspace):
+    return small_program(workspace, "program32.c", "-m32")
 
 
 def x86_command(bin_directory, kernel, cpu="max", smp=1, machine="q35", memory_mib=128):

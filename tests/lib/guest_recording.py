@@ -24,14 +24,24 @@ from tests.lib.tool import REPRISE, info, kill_emulator, need, stop_tool
 from tests.lib.workspace import PATIENCE_S, Workspace, replay_command
 
 QUIT_S = 10
+USUAL_ARCH = "aarch64"          # of the guests of tests that need no other
 
 
 @functools.lru_cache
-def stock_command(command, smp=1, boot=(), arch="aarch64"):
+def stock_command(command, smp=1, boot=(), arch=USUAL_ARCH):
     """Return QEMU's command line for the stock guest, as a list; `boot`: options of images/boot."""
     need(arch)
     return shlex.split(run(f"{TOP}/images/boot", "--arch", arch, "--smp", str(smp),
                            "--run", command, "--print", *boot).stdout)
+
+
+def of_usual_guest(args):
+    """The tool's arguments, with the architecture that tests mean where they name none: the tool's
+    own default is the host's."""
+    if (args[0] in ("record", "xml") and "--" not in args and "--arch" not in args and
+            "--continue" not in args):
+        return [args[0], "--arch", USUAL_ARCH, *args[1:]]
+    return args
 
 
 def end(process, status=0):
@@ -64,11 +74,12 @@ class GuestWorkspace(Workspace):
 
     def start(self, *args, prefix=(), env=None, stderr=subprocess.PIPE):
         """Start the tool in the background; what its guest shows goes to the console."""
-        need("aarch64")
+        need(USUAL_ARCH)
         self._note(args, prefix, env)
         with open(self.console.path, "wb") as console:
-            process = subprocess.Popen([*prefix, REPRISE, *args], stdin=subprocess.DEVNULL,
-                                       stdout=console, stderr=stderr, encoding="utf-8", env=env)
+            process = subprocess.Popen([*prefix, REPRISE, *of_usual_guest(args)],
+                                       stdin=subprocess.DEVNULL, stdout=console, stderr=stderr,
+                                       encoding="utf-8", env=env)
         after_test(stop_tool, process, QUIT_S)
         return process
 

@@ -14,10 +14,10 @@ import time
 import xml.etree.ElementTree as ElementTree
 
 from tests.lib.checkout import TOP
-from tests.lib.guest_recording import GuestWorkspace
+from tests.lib.guest_recording import GuestWorkspace, of_usual_guest
 from tests.lib.process import one_line, run
 from tests.lib.tap import check, main, need_root, skip, test
-from tests.lib.tool import BIN, REPRISE, info, need
+from tests.lib.tool import ARCHES, BIN, REPRISE, info, need
 
 work = GuestWorkspace()
 SCRIPT = os.path.join(TOP, "scripts/libvirt")
@@ -92,8 +92,8 @@ class Domain:
     def __init__(self, *args):
         Libvirt.start()
         self.console = work.path("domain.console")
-        text = run(REPRISE, "xml", "--name", NAME, "--mem", "128", "--run", BUSY,
-                   "--console", self.console, *args).stdout
+        text = run(REPRISE, *of_usual_guest(["xml", "--name", NAME, "--mem", "128", "--run", BUSY,
+                                             "--console", self.console, *args])).stdout
         self.path = work.path("domain.xml")
         with open(self.path, "w") as file:
             file.write(text)
@@ -236,7 +236,7 @@ def a_pc_is_recorded_too():
 # --- the definition ---------------------------------------------------------------------------
 
 def definition(*args):
-    return ElementTree.fromstring(run(REPRISE, "xml", *args).stdout)
+    return ElementTree.fromstring(run(REPRISE, *of_usual_guest(["xml", *args])).stdout)
 
 
 @test
@@ -258,6 +258,17 @@ def the_definition_has_what_was_asked_for():
     check(other.findtext("os/kernel") == os.path.abspath("Image"), "another kernel")
     check(other.find("os/initrd") is None and other.findtext("os/cmdline") == "quiet", "initrd")
     check(other.find("devices/serial/source").get("path") == os.path.abspath("out"), "console")
+
+
+@test
+def a_guest_is_of_the_hosts_architecture_unless_another_is_asked_for():
+    own = os.uname().machine
+    need(own)
+    domain = ElementTree.fromstring(run(REPRISE, "xml").stdout)
+    check(domain.find("os/type").get("arch") == own, domain.find("os/type").attrib)
+    for arch in ARCHES:
+        need(arch)
+        check(definition("--arch", arch).find("os/type").get("arch") == arch, arch)
 
 
 @test

@@ -19,9 +19,11 @@ MOST_PAUSE_S = 5            # on a busy host; the bar is 0.1 on an idle one, see
 
 
 def replays_from(directory, number, recorded, *args):
+    """The last checkpoint may be behind all that the guest shows."""
     shown, said = work.replay(directory, "--from", str(number), *args)
     check("replayed identically" in said, f"from {number}: {said}")
-    check(shown and recorded.endswith(shown), f"from {number}: another end:\n{shown}")
+    is_last = number == len(info(directory)["checkpoints"]) - 1
+    check((shown or is_last) and recorded.endswith(shown), f"from {number}: another end:\n{shown}")
     return int(said.split(" steps ")[0].split()[-1])
 
 

@@ -193,8 +193,7 @@ def bare_guest_replays_identically(how):
 
 # What the patches of tcg/ make it generate, in hexadecimal.
 L1_TEST = ("906b7138[13579bdf]0....36|"         # ldrb w16, [x28, x17]; tbz w16, #0 or #1
-           "48c1ee064803(75|b5.{6})..f6060[12]0f84")        # shr $6, %rsi;
-                            # add recorder_l1(%rbp), %rsi; testb $1 or $2, (%rsi); je
+           "48c1ee0641f604370[12]0f84")     # shr $6, %rsi; testb $1 or $2, (%r15,%rsi); je
 
 
 @test

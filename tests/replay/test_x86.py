@@ -8,13 +8,14 @@ from tests.guest import bare_guest
 from tests.lib.guest_recording import GuestWorkspace, check_race, stock_command
 from tests.lib.process import run
 from tests.lib.tap import check, main, test, test_each
-from tests.lib.tool import BIN, REPRISE, need
+from tests.lib.tool import BIN, REPRISE, info, need
 
 work = GuestWorkspace()
 SEVERAL = ["start", "deliveries", "ipis", "user", "rep", "flags", "several-accesses", "edges",
            "strings", "cross-code", "starts", "interrupts"]
 SAID = ["rep", "rep-faults", "exceptions", "flags", "bases", "stale", "own-code", "code-across",
-        "user", "inputs", "strings", "float", "accesses", "halts", "interrupts"]
+        "user", "inputs", "priority", "strings", "float", "accesses", "undefined", "halts",
+        "waits", "tables", "a20", "rom", "interrupts"]
 CACHES = ("x-tlb-bits=6", "x-tlb-bits=14", "one-insn-per-tb=on")
 
 
@@ -82,6 +83,20 @@ def accesses_are_told_by_their_kind():
         check(seen == expected, f"{seen}, not {expected}:\n{shown.decode()}")
 
 
+ROM, LOADS = 0xf8000, 8         # of one.c: a word, and how often it is loaded
+
+
+@test
+def stores_to_rom_are_not_told():
+    """They are discarded.  At power-on, main memory is not there yet."""
+    directory, _ = record_bare("--checkpoint-interval", "0.02", "--chaos", "3")
+    middle = len(info(directory)["checkpoints"]) // 2
+    shown, said = work.replay(directory, "--from", str(middle), "--watch", f"{ROM:#x},8")
+    check("replayed identically" in said, said)
+    told = shown.decode().splitlines()
+    check(len(told) == LOADS and not any("->" in line for line in told), shown.decode())
+
+
 @test
 def copies_of_memory_are_coherent_at_every_boundary():
     directory, output = record_bare()
@@ -121,6 +136,32 @@ def vcpus_that_disturb_each_other_replay_identically(how):
     if "all orders" in how:
         for order in ("karma", "rerun"):
             work.check_replay(directory, output, "--order", order)
+
+
+REPEATS = {
+    "1": (1, []),
+    "3": (3, []),
+    "3, karma with chaos": (3, ["--order", "fdr,karma", "--chaos", "6"]),
+    "2, slow path": (2, ["--slow-path"]),
+}
+
+
+@test_each(REPEATS)
+def repeated_instructions_do_what_single_ones_do(how):
+    """Recorded and replayed, many iterations at once or one by one."""
+    need("x86_64")
+    smp, options = REPEATS[how]
+    directory = work.place("repeats-x86")
+    kernel = bare_guest.build_x86(work, "repeats.c", smp - 1)
+    output, _ = work.record(directory, "--digest-interval", "1000", "--checkpoint-interval", "0.1",
+                            *options, *bare_guest.x86_command(BIN, kernel, smp=smp))
+    bare_guest.check_console(output.decode(), ["alone", "disturbed", "taken", "interrupts"])
+    work.check_replay(directory, output, "--", "-accel", "tcg,thread=multi,one-insn-per-tb=on")
+    shown, said = work.replay(directory, "--watch", "0x821000,64,writes")
+    check("replayed identically" in said and shown.count(b" store ") > 100, said)
+    work.check_checkpoints(directory, output, 2)
+    if "karma" in how:
+        work.check_replay(directory, output, "--order", "karma")
 
 
 @test
@@ -170,21 +211,38 @@ def copies_of_memory_are_coherent_in_linux(smp):
     check("replayed identically" in said and "are coherent" in said, said)
 
 
-@test
-def disk_and_network_are_recorded():
-    directory, disk = work.place("devices-x86"), work.path("disk")
+DISK_AND_NETWORK = (
+    "sha256sum /dev/vda; mke2fs /dev/vda >/dev/null && mkdir -p /disk && "
+    "mount -t ext4 /dev/vda /disk && dd if=/dev/urandom of=/disk/a bs=64k count=16 2>/dev/null && "
+    "cp /disk/a /disk/b && sync && echo 3 >/proc/sys/vm/drop_caches && cmp /disk/a /disk/b && "
+    "umount /disk && head -c 64 /dev/hwrng >/dev/null && echo there >/dev/hvc0 && "
+    "ip addr add 10.0.2.15/24 dev eth0 && ip link set eth0 up && ping -c 2 10.0.2.2")
+# Machine, and how virtio devices of its bus end.
+BUSES = {"PCI of q35": ("q35", "pci"), "MMIO of microvm": ("microvm", "device"),
+         "PCI of microvm": ("microvm,pcie=on", "pci")}
+
+
+@test_each(["PCI of q35, 2", "MMIO of microvm, 1", "MMIO of microvm, 2", "MMIO of microvm, 4",
+            "PCI of microvm, 2"])
+def devices_are_recorded(how):
+    """Disk, network, random numbers and console."""
+    bus, smp = how.split(", ")
+    machine, suffix = BUSES[bus]
+    rom = ",romfile=" if suffix == "pci" else ""
+    directory, disk, said = work.place("devices-x86"), work.path("disk"), work.path("said")
     with open(disk, "wb") as file:
-        file.write(b"page" * 1024 * 512)
+        file.write(b"page" * 1024 * 2048)
     output, _ = work.record(
         directory, "--checkpoint-interval", "1", "--", *stock_command(
-            "sha256sum /dev/vda; dd if=/dev/urandom of=/dev/vda bs=64k count=16 2>/dev/null; sync; "
-            "echo 3 >/proc/sys/vm/drop_caches; sha256sum /dev/vda; "
-            "ip addr add 10.0.2.15/24 dev eth0 && ip link set eth0 up && ping -c 2 10.0.2.2",
-            smp=2, arch="x86_64"),
-        "-drive", f"file={disk},if=none,id=d,format=raw", "-device", "virtio-blk-pci,drive=d",
-        "-netdev", "user,id=n", "-device", "virtio-net-pci,romfile=,netdev=n")
+            DISK_AND_NETWORK, smp=int(smp), arch="x86_64", boot=("--machine", machine)),
+        "-drive", f"file={disk},if=none,id=d,format=raw", "-device", f"virtio-blk-{suffix},drive=d",
+        "-netdev", "user,id=n", "-device", f"virtio-net-{suffix},netdev=n{rom}",
+        "-device", f"virtio-rng-{suffix}", "-device", f"virtio-serial-{suffix}",
+        "-chardev", f"file,id=c,path={said}", "-device", "virtconsole,chardev=c")
     os.remove(disk)
     check(b"2 packets received" in output and b"status=0" in output, output)
+    with open(said, "rb") as file:
+        check(b"there" in file.read(), "the console of virtio")
     work.check_replay(directory, output)
     work.check_checkpoints(directory, output, 2)
 
@@ -198,9 +256,22 @@ def a_32_bit_program_replays_identically():
     work.check_replay(directory, output)
 
 
-@test_each(["pc", "microvm,acpi=off"])
+@test_each([1, 2, 4])
+def programs_that_watch_others_replay_identically(smp):
+    """By data breakpoints, as debuggers do."""
+    directory = work.place("linux-x86-watcher")
+    watcher = bare_guest.small_program(work, "watcher.c")
+    output, _ = work.record(directory, "--checkpoint-interval", "1", "--", *stock_command(
+        f"{watcher} 4 && racey -t 2 -n 2000 && /run/p 2", smp=smp, arch="x86_64"))
+    check(b"reprise: end status=0" in output, output)
+    work.check_replay(directory, output)
+    work.check_replay(directory, output, "--", "-accel", "tcg,thread=multi,x-tlb-bits=6")
+    work.check_checkpoints(directory, output, 1)
+
+
+@test_each(["pc", "microvm", "microvm,acpi=off"])
 def other_machines_are_recorded(machine):
-    """A microvm's firmware, qboot, runs from main memory."""
+    """A microvm's firmware runs from main memory: qboot without ACPI, else SeaBIOS."""
     directory = work.place("machines-x86")
     output, _ = work.record(directory, "--checkpoint-interval", "1", "--", *stock_command(
         "racey -t 2 -n 20000 && forkstorm -t 2 -n 2", smp=2, arch="x86_64",
@@ -208,6 +279,19 @@ def other_machines_are_recorded(machine):
     check(b"status=0" in output, output)
     work.check_replay(directory, output)
     work.check_checkpoints(directory, output, 2)
+
+
+@test
+def cpuid_tells_linux_what_clocks_it_has():
+    """A microvm with ACPI has nothing to measure them with.  Linux hangs if it does so."""
+    directory = work.place("clocks-x86")
+    output, _ = work.record(directory, "--", *stock_command(
+        "true", smp=2, arch="x86_64",
+        boot=("--machine", "microvm", "--append", "apic=verbose loglevel=7")))
+    # HZ is 250.
+    check(b"lapic timer already calibrated 4000000" in output, output)
+    check(b"tsc: Detected 1000.000 MHz" in output, output)
+    work.check_replay(directory, output)
 
 
 @test

@@ -108,8 +108,8 @@ def image_with(name, arch="aarch64"):
     return name
 
 
-def stress_command(stressor, workers, path=None):
-    run = f"stress-ng --{stressor} {workers} --timeout {STRESS_S} --metrics-brief"
+def stress_command(stressor, workers, path=None, seconds=STRESS_S):
+    run = f"stress-ng --{stressor} {workers} --timeout {seconds} --metrics-brief"
     if stressor in SIZED:
         run += f" --{stressor}-bytes {SIZE}"
     return f"{run} --temp-path {path}" if path else run

@@ -5,7 +5,7 @@
                             byte for byte; smp-racey-signatures: they hardly ever agree
     smp-round1-*, round2-*  boot, every program of tests/guest, hackbench and 20
                             stressors of stress-ng, on four vCPUs
-    smp-2vcpus-*, ...       the same round with one thing changed
+    smp-2vcpus-*, ...       the same with one thing changed, in five recordings
     smp-racey-karma-01 ...  the races with other orders than FDR's, and with three at once
     x86-racey-01 ...        the same for x86_64 guests
     x86-round1-*, ...
@@ -17,14 +17,15 @@ import subprocess
 from collections import namedtuple
 
 from tests.lib.tool import REPRISE
-from tests.soak.cases import (DISK_STRESSORS, GICV3, MAKE_DISK, STRESSORS, Case, check_stress,
-                              disk, image_with, programs, served, stress_command)
+from tests.soak.cases import (DISK_STRESSORS, GICV3, MAKE_DISK, STRESS_S, STRESSORS, Case,
+                              check_stress, disk, image_with, programs, served, stress_command)
 from tests.soak.guest import Failure
 
 RACES = 50
 RACE = "racey -t 4 -n 1000000"
 SIGNATURES = 45                 # so many at least are different
 WORKERS = 4
+SHORT_S = 2                     # for a stressor that is one of many in a recording
 PATIENCE_S = 600                # for a recording, and for a replay
 
 # Senders and receivers over sockets, then over pipes; seconds, on two cores.
@@ -57,7 +58,8 @@ X86_ROUNDS = [round._replace(arch="x86_64") for round in [
     *(Round(f"{n}vcpus", smp=n) for n in (1, 2, 8, 16)),
     Round("kpti", append="mitigations=auto pti=on"),
     Round("pc", machine="pc"),
-    Round("microvm", machine="microvm,acpi=off"),
+    Round("microvm", machine="microvm"),
+    Round("microvm-devices", machine="microvm", devices=True),
     Round("max", arguments=("-cpu", "max")),
     Round("slow", options=("--slow-path",)),
     Round("devices", devices=True),
@@ -87,22 +89,29 @@ TRAFFIC = (
 
 # --- one recording ----------------------------------------------------------------------
 
+def virtio(way, kind):
+    """QEMU's name of a virtio device.  A microvm has no PCI."""
+    return f"virtio-{kind}-device" if way.machine == "microvm" else f"virtio-{kind}-pci"
+
+
 @contextlib.contextmanager
-def traffic(run):
+def traffic(way, run):
     """A command with traffic beside it, and QEMU's arguments."""
-    with disk() as drive, served(bytes(range(256)) * 1024) as port:
+    net = virtio(way, "net")
+    rom = ",romfile=" if net.endswith("pci") else ""
+    with disk(virtio(way, "blk")) as drive, served(bytes(range(256)) * 1024) as port:
         yield (TRAFFIC % (port, run),
-               [*drive, "-netdev", "user,id=net", "-device", "virtio-net-pci,romfile=,netdev=net"])
+               [*drive, "-netdev", "user,id=net", "-device", f"{net}{rom},netdev=net"])
 
 
 @contextlib.contextmanager
 def surroundings(way, run, needs_disk):
     """What the guest is to run, and QEMU's arguments for the devices that it needs."""
     if way.devices:
-        with traffic(run) as both:
+        with traffic(way, run) as both:
             yield both
     elif needs_disk:
-        with disk() as drive:
+        with disk(virtio(way, "blk")) as drive:
             yield f"{MAKE_DISK} && {run} && umount /disk", drive
     else:
         yield run, []
@@ -158,21 +167,28 @@ def hackbench(way):
                                    image_with("hackbench", way.arch)) and None
 
 
-def stress(way, stressor):
+def stress(way, stressors, seconds=STRESS_S):
+    """These, one after the other; all of them need a disk, or none does."""
     def function(recording):
-        needs_disk = stressor in DISK_STRESSORS
-        output = cycle(recording, way,
-                       stress_command(stressor, WORKERS, "/disk" if needs_disk else None),
-                       image_with("stress", way.arch), needs_disk)
-        check_stress(stressor, output)
+        needs_disk = stressors[0] in DISK_STRESSORS
+        run = " && ".join(stress_command(name, WORKERS, "/disk" if needs_disk else None, seconds)
+                          for name in stressors)
+        output = cycle(recording, way, run, image_with("stress", way.arch), needs_disk)
+        for name in stressors:
+            check_stress(name, output)
     return function
 
 
 def round_of(way, prefix):
-    parts = [("boot", plain(way, "true"))]
-    parts += [(name, plain(way, name)) for name in programs()]
-    parts += [("hackbench", hackbench(way))]
-    parts += [(f"stress-{name}", stress(way, name)) for name in STRESSORS + DISK_STRESSORS]
+    """The rounds have a recording for each thing; their variants have one for things of a kind."""
+    parts = [("boot", plain(way, "true")), ("hackbench", hackbench(way))]
+    if way.name.startswith("round"):
+        parts += [(name, plain(way, name)) for name in programs()]
+        parts += [(f"stress-{name}", stress(way, [name])) for name in STRESSORS + DISK_STRESSORS]
+    else:
+        parts += [("programs", plain(way, " && ".join(programs()))),
+                  ("stress", stress(way, STRESSORS, SHORT_S)),
+                  ("disk", stress(way, DISK_STRESSORS, SHORT_S))]
     return [Case(f"{prefix}-{way.name}-{name}", function, way.busy) for name, function in parts]
 
 

@@ -73,6 +73,7 @@ CANNOT_RECORD_PC = {
     "a display": ([*PC, "q35", "-device", "VGA"], "VGA"),
     "firmware on a drive": ([*PC, "q35", "-drive", "if=pflash,format=raw,readonly=on,"
                              f"file={BUILD}/share/qemu/bios-256k.bin"], "firmware in flash"),
+    "USB of a microvm": ([*PC, "microvm,usb=on"], "base-xhci"),
     "a machine": ([*PC, "none"], "none"),
 }
 

@@ -147,10 +147,73 @@ static void take_value(Cpu *cpu, uint64_t value)
     cpu->value = random_mix(cpu->value + value + 1);
 }
 
-static OpResult end(Cpu *cpu)
+/* An exception is pending until it is delivered.  A delivery that faults raises another one. */
+static void change_mode(Cpu *cpu, Effect effect)
 {
-    cpu->state = random_mix(cpu->state * 3 + cpu->value + cpu->fault);
+    if (cpu->fault) {
+        cpu->pending = effect == EFFECT_DELIVER ? VECTOR_DOUBLE : VECTOR_FAULT;
+        return;
+    }
+    switch (effect) {
+    case EFFECT_NONE:
+        break;
+    case EFFECT_DELIVER:
+        cpu->pending = VECTOR_NONE;
+        cpu->user = false;
+        cpu->masked = true;
+        break;
+    case EFFECT_ENTER:
+        cpu->user = false;
+        break;
+    case EFFECT_RETURN:
+        cpu->user = true;
+        cpu->masked = false;
+        break;
+    case EFFECT_MASK:
+    case EFFECT_UNMASK:
+        cpu->masked = effect == EFFECT_MASK;
+        break;
+    }
+}
+
+/* Registers change here, behind all accesses: a step that is abandoned leaves no trace in them. */
+static OpResult end(Cpu *cpu, const Insn *insn)
+{
+    if (cpu->has_modes) {
+        change_mode(cpu, insn->effect);
+    }
+    cpu->state = random_mix(cpu->state * 3 + cpu->value + cpu->fault + 2 * cpu->user +
+                            4 * cpu->masked);
     return OP_END;
+}
+
+/* Return true if user mode must not do that: the instruction faults, before its first store. */
+static bool is_forbidden(const Cpu *cpu, const Insn *insn, const Op *op, uint32_t at)
+{
+    if (!cpu->user || op->kernel) {
+        return false;
+    }
+    switch (op->kind) {
+    case OP_LOAD:
+    case OP_PROBE:
+    case OP_OWN:
+        return insn->effect >= EFFECT_RETURN || at >> SPHERE_PAGE_SHIFT != USER_PAGE;
+    case OP_DEVICE:
+    case OP_MAP:
+        return true;
+    default:
+        return insn->effect >= EFFECT_RETURN;
+    }
+}
+
+static void begin(Cpu *cpu, const Insn *insn)
+{
+    if (cpu->sees_map) {
+        take_value(cpu, load(cpu, GUEST_MAP));
+    }
+    if (insn->effect == EFFECT_DELIVER && !RULE(REGISTERS_LAST)) {
+        cpu->state = random_mix(cpu->state + 1);
+    }
 }
 
 static bool fetch(Cpu *cpu, unsigned i)
@@ -233,7 +296,10 @@ static bool is_alone(Cpu *cpu, const Insn *insn)
     bool alone = true;
 
     for (unsigned i = 0; i < cpu->next && cpu->port; i++) {
-        alone = alone && (insn->op[i].kind != OP_PROBE || cpu->port->unseen(cpu, insn->op[i].at));
+        const Op *op = &insn->op[i];
+
+        alone = alone && (op->kind != OP_PROBE ||
+                          cpu->port->unseen(cpu, (Range){ op->at, op->size }));
     }
     return alone || !RULE(TWO_PAGES_ALONE);
 }
@@ -244,6 +310,14 @@ OpResult cpu_op(Cpu *cpu, const Insn *insn)
     uint32_t at = op->virtual ? cpu->line + op->at : op->at;
     bool done = true;
 
+    if (cpu->next == 0) {
+        begin(cpu, insn);
+    }
+    if (is_forbidden(cpu, insn, op, at)) {
+        cpu->fault = true;
+        return end(cpu, insn);
+    }
+    cpu->by_helper = op->kernel || op->kind == OP_WALK_ROOT || op->kind == OP_WALK_LEAF;
     switch (op->kind) {
     case OP_FETCH:
         done = fetch(cpu, op->at);
@@ -285,10 +359,18 @@ OpResult cpu_op(Cpu *cpu, const Insn *insn)
             cpu->port->device(cpu);
         }
         break;
+    case OP_MAP:
+        if (cpu->port && !cpu->port->change_map(cpu)) {
+            return OP_NOT_ALONE;
+        }
+        store(cpu, GUEST_MAP, random_mix(cpu->state + insn->salt));
+        break;
+    case OP_NONE:
+        break;
     }
     if (!done) {
         return OP_ABANDON;
     }
     cpu->next++;
-    return cpu->fault || cpu->next == insn->n ? end(cpu) : OP_GO_ON;
+    return cpu->fault || cpu->next == insn->n ? end(cpu, insn) : OP_GO_ON;
 }

@@ -3,6 +3,8 @@
  * A small guest that does everything the sphere must order: loads and stores to shared lines, of
  * one line and of several, atomics, a two-level page table in memory whose translations are cached,
  * code in memory of which copies are kept, stores to both, faults, flushes, device accesses, DMA.
+ * Some guests are as those of x86 (x86-programs.c): they have modes, deliveries of interrupts and
+ * exceptions touch memory, and their memory map changes.
  *
  * One interpreter serves recording and replay.  It makes one access per call, so that other vCPUs
  * may run between any two.  Recording asks for permission before each access.
@@ -19,6 +21,9 @@
 #define GUEST_PAGES 5
 #define GUEST_SIZE (GUEST_PAGES << SPHERE_PAGE_SHIFT)
 #define GUEST_WORDS (GUEST_SIZE / 8)
+/* The memory map, a word that is in no line. */
+#define GUEST_MAP GUEST_SIZE
+#define GUEST_ALL_WORDS (GUEST_WORDS + 1)
 #define GUEST_VIRTUAL 8         /* addresses that can be translated */
 #define GUEST_CODE 6            /* words of code */
 #define GUEST_MAX_OPS 12
@@ -39,20 +44,43 @@ typedef enum OpKind {
     OP_STORE,
     OP_FLUSH,
     OP_DEVICE,
+    OP_MAP,                     /* change the memory map */
+    OP_NONE,
 } OpKind;
 
 typedef struct Op {
     OpKind kind;
     bool virtual;
+    bool kernel;                /* an access of the kernel's, also in user mode */
     uint32_t at;
     uint8_t size, all_size;     /* bytes that are accessed; bytes to request if these miss */
 } Op;
+
+/* What a step does to the mode of the vCPU, unless it faults. */
+typedef enum Effect {
+    EFFECT_NONE,
+    EFFECT_DELIVER,             /* the step is a delivery: enter the kernel, masked */
+    EFFECT_ENTER,               /* enter the kernel */
+    EFFECT_RETURN,              /* go to user mode, unmasked */
+    EFFECT_MASK,
+    EFFECT_UNMASK,
+} Effect;
 
 typedef struct Insn {
     unsigned n;
     Op op[GUEST_MAX_OPS];
     uint64_t salt;              /* makes the values that the instruction stores differ */
+    Effect effect;
 } Insn;
+
+/* What is delivered.  Each guest of x86 has one delivery for each vector. */
+typedef enum Vector {
+    VECTOR_NONE,
+    VECTOR_FAULT,               /* of an instruction */
+    VECTOR_DOUBLE,              /* of a delivery */
+    VECTOR_INTERRUPT,           /* the first of several */
+    VECTORS = VECTOR_INTERRUPT + 3
+} Vector;
 
 /* The pattern of all programs of a guest: a few words that many vCPUs use and change. */
 typedef enum Theme {
@@ -78,8 +106,8 @@ typedef struct Seen {
 } Seen;
 
 typedef struct Memory {
-    uint64_t word[GUEST_WORDS];
-    uint32_t version[GUEST_WORDS];
+    uint64_t word[GUEST_ALL_WORDS];
+    uint32_t version[GUEST_ALL_WORDS];
 } Memory;
 
 typedef struct Cpu Cpu;
@@ -95,17 +123,23 @@ typedef struct CpuPort {
     /* Get permission for @range; if that misses, request @all. */
     bool (*may_write)(Cpu *cpu, Range range, Range all);
     /* Return true if a store there needs no permission: write bit, or exclusive execution. */
-    bool (*unseen)(Cpu *cpu, uint32_t offset);
+    bool (*unseen)(Cpu *cpu, Range range);
     bool (*enter_table)(Cpu *cpu, uint32_t offset);
     bool (*enter_code)(Cpu *cpu, uint32_t offset);
     void (*flushed)(Cpu *cpu);
     void (*device)(Cpu *cpu);
+    /* Prepare for a change of the memory map.  Return false unless execution is exclusive. */
+    bool (*change_map)(Cpu *cpu);
 } CpuPort;
 
 struct Cpu {
     Memory *memory;
     const CpuPort *port;        /* NULL: replay, everything is allowed */
     uint64_t state;             /* the registers: a hash of all that the vCPU has seen */
+    bool has_modes;             /* it is as a vCPU of x86 */
+    bool sees_map;              /* each step depends on the memory map */
+    bool user, masked;          /* registers: user mode; no interrupts */
+    Vector pending;             /* the exception that the next step delivers */
     struct {
         bool valid;
         uint32_t line;
@@ -122,6 +156,7 @@ struct Cpu {
     uint32_t line, leaf;
     uint32_t root_version;
     bool fault;
+    bool by_helper;             /* the access is not made by generated code */
     unsigned n_stores;
     /* Stores to these lines take the slow path, which drops the vCPU's own copies. */
     unsigned n_slow;
@@ -142,6 +177,12 @@ void guest_mix(Mix *mix, uint64_t *random);
 void guest_program(Insn *insns, unsigned n, const Mix *mix, uint64_t *random);
 /* Draw the program of vCPU @player in a theme, in which each vCPU has its own part. */
 void guest_play(Insn *insns, unsigned n, Theme theme, unsigned player, uint64_t *random);
+/*
+ * Draw the deliveries of a guest of x86, and give a program instructions of x86.  A @calm guest
+ * spends some time in user mode.
+ */
+void guest_deliveries(Insn delivery[VECTORS], bool calm, uint64_t *random);
+void guest_use_modes(Insn *insns, unsigned n, bool maps, bool calm, uint64_t *random);
 /* Draw the memory at the start. */
 void guest_memory(Memory *memory, uint64_t *random);
 /* Draw a range for DMA to write: tables, code or data, up to a whole page. */

@@ -3,6 +3,8 @@
  * A model for spin of lines that pass between vCPUs, and DMA with -DDMA.  Each instruction accesses
  * one line or two.  A vCPU may wait for the big lock, be stopped for exclusive execution, or want
  * exclusive execution.  With -DUSER, a vCPU may be in user mode, which reaches no line at first.
+ * With -DMAP, a vCPU may change the memory map, on which all steps depend.  A delivery, on x86, is
+ * an instruction of two lines here: it is abandoned, made again and made exclusively like one.
  *
  * With -DCLOCKS programs are short, and the arcs are checked.  Without -DCLOCKS programs go on for
  * ever, and spin looks for a request that is never granted.
@@ -36,6 +38,9 @@
 #define DEVICE 3
 #define SERVES (why == ASKED)
 
+#ifdef MAP
+#define PLACES (LINES + 1)      /* the last one is the map, which is in no line */
+#endif
 #include "sphere.pml"
 
 /* What a processor does while nothing can be taken from it is atomic. */
@@ -50,8 +55,29 @@ inline sphere_safe(p) {
     serve_inbox(p)
 }
 
+#ifdef MAP
+bool follows[N];                /* the map has changed since the vCPU last ran */
+byte map_knew[N];               /* did[] of the vCPU that made the latest change */
+
+/* recorder_follow_map() */
+inline follow_map(p) {
+    if
+    :: follows[p] ->
+        if
+        :: !BROKEN(MAP_BEFORE_ALL) -> learn(p, map_knew, 0)
+        :: else
+        fi;
+        arcs(p);
+        follows[p] = false
+    :: else
+    fi
+}
+#else
+#define follow_map(p) skip
+#endif
+
 inline sphere_run(p) {
-    running[p] = true
+    atomic { running[p] = true; follow_map(p) }
 }
 
 inline sphere_await(p) {
@@ -108,6 +134,9 @@ inline commit(p) {
         :: two -> access(p, b, wb)
         :: else
         fi;
+#ifdef MAP
+        d_step { check_access(p, LINES, false) };
+#endif
         end_step(p);
         tries = 0
     }
@@ -132,6 +161,45 @@ inline step_exclusively(p) {
     atomic { stopper = 0; executing[p] = true };
     sphere_run(p)
 }
+
+#ifdef MAP
+/* recorder_log_map_exclusively(): others are SAFE, so did[] is what they have published. */
+inline change_map(p) {
+    sphere_safe(p);
+    executing[p] = false;
+    start_exclusive(p);
+    sphere_run(p);
+    atomic {
+        do
+        :: i < VCPUS ->
+            if
+            :: i != p ->
+                assert(!running[i]);
+                if
+                :: !BROKEN(MAP_AFTER_ALL) -> learn(p, did, i)
+                :: else
+                fi;
+                follows[i] = true
+            :: else
+            fi;
+            i++
+        :: else -> break
+        od;
+        i = 0;
+        arcs(p);
+        d_step { check_access(p, LINES, true) };
+        end_step(p);
+        do
+        :: i < N -> map_knew[i] = did[p * N + i]; i++
+        :: else -> break
+        od;
+        i = 0
+    };
+    sphere_safe(p);
+    atomic { stopper = 0; executing[p] = true };
+    sphere_run(p)
+}
+#endif
 
 #ifdef OFFERS
 /* sphere_offer(): when all steps of p have ended. */
@@ -205,6 +273,12 @@ proctype Vcpu(byte p) {
             atomic { sphere_run(p); why = 0 }
         :: !why
         fi;
+#ifdef MAP
+        if
+        :: change_map(p)
+        :: true
+        fi;
+#endif
 #ifdef OFFERS
         if
         :: sphere_offer(p, 0)

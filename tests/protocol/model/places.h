@@ -7,7 +7,8 @@
 
 #include "tests/protocol/model/guest.h"
 
-enum { ROOT_PAGE, LEAF_PAGE, CODE_PAGE, DATA_PAGE };
+/* A vCPU with modes can reach only the last one in user mode, but for walks and fetches. */
+enum { ROOT_PAGE, LEAF_PAGE, CODE_PAGE, DATA_PAGE, USER_PAGE };
 
 #define PAGE(n) ((uint32_t)(n) << SPHERE_PAGE_SHIFT)
 #define LINE(n) ((uint32_t)(n) << SPHERE_LINE_SHIFT)

@@ -74,7 +74,9 @@ void guest_dma_range(Theme theme, uint64_t *random, uint32_t *offset, unsigned *
 static void add(Insn *insn, OpKind kind, bool virtual, uint32_t at)
 {
     g_assert(insn->n < GUEST_MAX_OPS);
-    insn->op[insn->n++] = (Op){ kind, virtual, at, 8, 8 };
+    insn->op[insn->n++] = (Op){
+        .kind = kind, .virtual = virtual, .at = at, .size = 8, .all_size = 8,
+    };
 }
 
 static void add_walk(Insn *insn, const Mix *mix, uint64_t *random)

@@ -135,6 +135,16 @@ static void emit_arc(Processor *to, unsigned from, Position source, void *opaque
     held_waits_add(&stream->held, &wait, chaos.hold_waits, append_wait, stream);
 }
 
+void vcpu_log(Vcpu *v, EventKind kind, uint64_t value)
+{
+    log_event(v->stream, (Event){ kind, v->position, 0, value });
+}
+
+void vcpu_log_arcs(Vcpu *v)
+{
+    sphere_arcs(v->processor, emit_arc, v->stream);
+}
+
 static void log_step(Stream *stream, Step step, const Seen *seen, unsigned n_seen)
 {
     step.first_seen = stream->seen->len;
@@ -144,13 +154,19 @@ static void log_step(Stream *stream, Step step, const Seen *seen, unsigned n_see
     actor_progress();
 }
 
+void vcpu_log_step(Vcpu *v, Step step)
+{
+    step.state = v->cpu.state;
+    log_step(v->stream, step, NULL, 0);
+    v->position++;
+}
+
 /* --- boundaries ------------------------------------------------------------------- */
 
 static void settle(Vcpu *v)
 {
     if (v->position < v->processor->ordered) {
-        log_step(v->stream, (Step){ .nop = true, .state = v->cpu.state }, NULL, 0);
-        v->position++;
+        vcpu_log_step(v, (Step){ .nop = true });
     }
 }
 
@@ -161,7 +177,7 @@ static void leave_tables(Vcpu *v)
     sphere_left_tables(v->processor, v->position);
     v->walks = 0;
     if (RULE(LEFT_IS_EVENT)) {
-        log_event(v->stream, (Event){ EVENT_DROP_ALL, v->position, 0, 0 });
+        vcpu_log(v, EVENT_DROP_ALL, 0);
     }
 }
 
@@ -179,24 +195,25 @@ static void take_drops(Vcpu *v)
     } else {
         for (unsigned i = 0; i < n; i++) {
             cpu_drop_word(&v->cpu, words[i]);
-            log_event(v->stream, (Event){ EVENT_DROP_WORD, v->position, 0, words[i] });
+            vcpu_log(v, EVENT_DROP_WORD, words[i]);
         }
     }
     if (code) {
         cpu_drop_code(&v->cpu);
-        log_event(v->stream, (Event){ EVENT_DROP_CODE, v->position, 0, 0 });
+        vcpu_log(v, EVENT_DROP_CODE, 0);
     }
 }
 
-static void run(Vcpu *v)
+void vcpu_run(Vcpu *v)
 {
     sphere_run(v->processor);
     rest_end(v->processor->index);
+    modes_follow_map(v);
     take_drops(v);
     sphere_boundary(v->processor, v->position);
 }
 
-static void be_safe(Vcpu *v)
+void vcpu_safe(Vcpu *v)
 {
     settle(v);
     rest_halt(v->processor->index, v->position, &v->random);
@@ -216,19 +233,19 @@ static void boundary(Vcpu *v)
     __atomic_store_n(&v->kicked, 0, __ATOMIC_SEQ_CST);
     sphere_look_at_leases(v->processor, v->position);
     if (exclusive_wanted()) {
-        be_safe(v);
+        vcpu_safe(v);
         exec_end(v);
         exec_start(v);
-        run(v);
+        vcpu_run(v);
     } else if (sphere_is_pressed(v->processor)) {
         if (random_one_in(&v->random, 2)) {
             settle(v);
             sphere_serve(v->processor, v->position);
             take_drops(v);
         } else {
-            be_safe(v);
+            vcpu_safe(v);
             actor_pause();
-            run(v);
+            vcpu_run(v);
         }
     }
     offer_lines(v);
@@ -239,10 +256,7 @@ static void boundary(Vcpu *v)
     }
     sphere_boundary(v->processor, v->position);
     rest_boundary(v->processor->index, v->position, &v->random);
-    if (guest.user && !v->processor->in_user && v->position >= v->processor->ordered &&
-        random_one_in(&v->random, guest.user)) {
-        sphere_enter_user(v->processor, v->position);
-    }
+    modes_tell(v);
     if (v->walks > guest.most_walks) {
         leave_tables(v);
     }
@@ -260,26 +274,11 @@ static bool answer(Vcpu *v, SphereAnswer answer)
         if (random_one_in(&v->random, 2)) {
             sphere_boundary(v->processor, v->position);     /* of this step, though in mid-block */
         }
-        sphere_arcs(v->processor, emit_arc, v->stream);
+        vcpu_log_arcs(v);
         write_bits_got(v);
         return true;
     }
     return false;
-}
-
-/*
- * Called before each access.  A vCPU in user mode reaches a closed page either because a new
- * translation has opened it, or after an exception, which leaves user mode.
- */
-static void reach(Vcpu *v, uint32_t offset)
-{
-    if (v->processor->in_user && !sphere_is_open(guest.sphere, offset)) {
-        if (random_one_in(&v->random, guest.opens)) {
-            sphere_open_page(guest.sphere, offset);
-        } else if (RULE(LEAVE_USER)) {
-            sphere_leave_user(v->processor);
-        }
-    }
 }
 
 static bool has_bits(const Vcpu *v, Range range, uint8_t bit)
@@ -298,11 +297,12 @@ static bool port_may_read(Cpu *cpu, Range range)
     Vcpu *v = (Vcpu *)cpu;
 
     actor_pause();
-    reach(v, range.offset);
+    modes_reach(v, range.offset, false);
     if (has_bits(v, range, L1_READ)) {
         actor_pause();
         return true;
     }
+    modes_reach(v, range.offset, true);
     write_bits_before(v, range.offset);
     return answer(v, sphere_acquire(v->processor, range.offset, range.size, SPHERE_READ));
 }
@@ -312,11 +312,12 @@ static bool port_may_write(Cpu *cpu, Range range, Range all)
     Vcpu *v = (Vcpu *)cpu;
 
     actor_pause();
-    reach(v, range.offset);
+    modes_reach(v, range.offset, false);
     if (has_bits(v, range, L1_WRITE)) {
         actor_pause();
         return true;
     }
+    modes_reach(v, range.offset, true);
     for (unsigned i = all.offset >> SPHERE_LINE_SHIFT;
          i <= (all.offset + all.size - 1) >> SPHERE_LINE_SHIFT; i++) {
         cpu->slow[cpu->n_slow++] = i;
@@ -325,11 +326,11 @@ static bool port_may_write(Cpu *cpu, Range range, Range all)
     return answer(v, sphere_acquire(v->processor, all.offset, all.size, SPHERE_WRITE));
 }
 
-static bool port_unseen(Cpu *cpu, uint32_t offset)
+static bool port_unseen(Cpu *cpu, Range range)
 {
     Vcpu *v = (Vcpu *)cpu;
 
-    return v->processor->exclusive || has_bits(v, (Range){ offset, 8 }, L1_WRITE);
+    return v->processor->exclusive || has_bits(v, range, L1_WRITE);
 }
 
 static bool port_enter_table(Cpu *cpu, uint32_t offset)
@@ -402,14 +403,14 @@ static void port_device(Cpu *cpu)
 {
     Vcpu *v = (Vcpu *)cpu;
 
-    be_safe(v);
+    vcpu_safe(v);
     big_lock();
     actor_pause();
     if (random_one_in(&v->random, 3)) {
         dma_write();
     }
     big_unlock();
-    run(v);
+    vcpu_run(v);
 }
 
 const CpuPort vcpu_port = {
@@ -420,6 +421,7 @@ const CpuPort vcpu_port = {
     .enter_code = port_enter_code,
     .flushed = port_flushed,
     .device = port_device,
+    .change_map = modes_change_map,
 };
 
 /* --- steps ----------------------------------------------------------------------- */
@@ -429,6 +431,7 @@ static OpResult try(Vcpu *v, const Insn *insn)
     Cpu *cpu = &v->cpu;
     OpResult result;
 
+    v->stream->unasked |= v->interrupt && insn->effect == EFFECT_DELIVER && cpu->masked;
     cpu_restart(cpu);
     do {
         actor_pause();
@@ -441,16 +444,18 @@ static OpResult try(Vcpu *v, const Insn *insn)
     return result;
 }
 
-static void end_step(Vcpu *v)
+static void end_step(Vcpu *v, const Insn *insn)
 {
     const Cpu *cpu = &v->cpu;
 
     write_bits_end_step(v);
+    modes_end_step(v, insn);
     log_step(v->stream, (Step){ .state = cpu->state,
                                 .ends_nothing = cpu->fault && !RULE(FAULT_IS_STEP) },
              cpu->seen, cpu->n_seen);
     v->position += RULE(FAULT_IS_STEP) || !cpu->fault;
-    v->insn++;
+    v->insn += insn->effect != EFFECT_DELIVER;
+    modes_ended_step(v, insn);
 }
 
 static void wait_for_line(Vcpu *v)
@@ -461,7 +466,7 @@ static void wait_for_line(Vcpu *v)
     rest_begin(v->processor->index, v->position);
     sphere_await(v->processor, v->position);
     rest_end(v->processor->index);
-    sphere_arcs(v->processor, emit_arc, v->stream);
+    vcpu_log_arcs(v);
     write_bits_got(v);
     take_drops(v);
     if (v->position < v->processor->ordered) {
@@ -471,37 +476,54 @@ static void wait_for_line(Vcpu *v)
 
 static void begin_exclusive(Vcpu *v)
 {
-    be_safe(v);
+    vcpu_safe(v);
     exec_end(v);
     start_exclusive(v);
 }
 
+/* Return what the vCPU makes next: a delivery, or the next instruction of its program. */
+static const Insn *next_insn(const Vcpu *v)
+{
+    Vector vector = modes_delivers(v);
+
+    return vector ? &guest.recording->delivery[vector] :
+           &guest.recording->insns[v->processor->index][v->insn];
+}
+
 /*
- * Make the step under exclusive execution.  Also a faulting step must be counted before other vCPUs
- * run again.
+ * Make the step under exclusive execution, and deliver what it raises.  Also a faulting step must
+ * be counted before other vCPUs run again.
  */
 static void step_exclusively(Vcpu *v, const Insn *insn)
 {
     bool late;
 
+    if (v->interrupt && v->insn < guest.recording->n_insns && !RULE(EXCLUSIVE_DELIVERS)) {
+        insn = &guest.recording->insns[v->processor->index][v->insn];
+    }
     begin_exclusive(v);
-    run(v);
+    vcpu_run(v);
     v->processor->exclusive = true;
-    v->processor->counts.exclusive++;
-    if (try(v, insn) != OP_END) {
-        g_error("asked for something under exclusive execution");
-    }
-    late = v->cpu.fault && !RULE(FAULT_COUNTED_FIRST);
-    if (!late) {
-        end_step(v);
-    }
+    modes_tell(v);
+    do {
+        v->processor->counts.exclusive++;
+        v->modes.exclusive += insn->effect == EFFECT_DELIVER;
+        if (try(v, insn) != OP_END) {
+            g_error("asked for something under exclusive execution");
+        }
+        late = v->cpu.fault && !RULE(FAULT_COUNTED_FIRST);
+        if (!late) {
+            end_step(v, insn);
+            insn = v->cpu.pending ? next_insn(v) : NULL;
+        }
+    } while (insn && !late);
     v->processor->exclusive = false;
-    be_safe(v);
+    vcpu_safe(v);
     end_exclusive();
     exec_start(v);
-    run(v);
+    vcpu_run(v);
     if (late) {
-        end_step(v);
+        end_step(v, insn);
     }
 }
 
@@ -526,10 +548,23 @@ static void make_cut(Cut *to)
         to->place[i] = place_of(&stream[i], v->position);
         to->place[i].insn = v->insn;
         to->place[i].state = v->cpu.state;
+        to->place[i].user = v->cpu.user;
+        to->place[i].masked = v->cpu.masked;
     }
     to->place[guest.n_vcpus] = place_of(&stream[guest.n_vcpus], guest.dma_position);
     to->memory = guest.memory;
     rest_cut_all(false);
+}
+
+/* Return true if all vCPUs are between two steps of their programs.  While no vCPU executes. */
+static bool can_cut(void)
+{
+    for (unsigned i = 0; i < guest.n_vcpus; i++) {
+        if (guest.vcpu[i].interrupt || guest.vcpu[i].cpu.pending) {
+            return false;
+        }
+    }
+    return guest.recording->n_cuts < MAX_CUTS;
 }
 
 static void cut(Vcpu *v)
@@ -541,13 +576,13 @@ static void cut(Vcpu *v)
     }
     begin_exclusive(v);
     big_lock();
-    if (r->n_cuts < MAX_CUTS) {
+    if (can_cut()) {
         make_cut(&r->cut[r->n_cuts++]);
     }
     big_unlock();
     end_exclusive();
     exec_start(v);
-    run(v);
+    vcpu_run(v);
 }
 
 /* --- programs ----------------------------------------------------------------------- */
@@ -569,19 +604,24 @@ static bool is_one_access(const Insn *insn)
     return true;
 }
 
-static void step(Vcpu *v, const Insn *insn)
+static void step(Vcpu *v)
 {
+    const Insn *insn = next_insn(v);
+
     for (unsigned tries = 0;; tries++) {
         OpResult result = try(v, insn);
 
         if (result == OP_END) {
-            end_step(v);
+            end_step(v, insn);
             return;
         }
         if (result == OP_ABANDON) {
             /* Nothing may be taken between a grant and the next try, so one wait is enough. */
             v->stream->waited_twice |= tries && is_one_access(insn);
             wait_for_line(v);
+            if (insn->effect == EFFECT_DELIVER && !modes_abandoned(v)) {
+                return;
+            }
         }
         if (result == OP_NOT_ALONE || tries == guest.few_tries) {
             step_exclusively(v, insn);
@@ -595,23 +635,27 @@ static void vcpu_main(Vcpu *v)
     unsigned until_boundary = 0;
 
     exec_start(v);
-    run(v);
-    while (v->insn < guest.recording->n_insns) {
-        if (!until_boundary-- || __atomic_load_n(&v->kicked, __ATOMIC_SEQ_CST) ||
+    vcpu_run(v);
+    while (v->insn < guest.recording->n_insns || v->interrupt) {
+        if (v->at_boundary || !until_boundary-- || __atomic_load_n(&v->kicked, __ATOMIC_SEQ_CST) ||
             (guest.stops_at_limit && v->position >= sphere_episode_limit(v->processor))) {
             boundary(v);
+            modes_interrupt(v);
+            v->at_boundary = false;
             until_boundary = random_below(&v->random, guest.block);
         }
         if (guest.cuts && random_one_in(&v->random, guest.cuts)) {
             cut(v);
         }
-        step(v, &guest.recording->insns[v->processor->index][v->insn]);
+        do {
+            step(v);
+        } while (v->cpu.pending);
         /* The kick of a request may have been taken before the step waited for a line. */
         if (sphere_is_pressed(v->processor)) {
             until_boundary = 0;
         }
     }
-    be_safe(v);
+    vcpu_safe(v);
     exec_end(v);
 }
 

@@ -10,8 +10,9 @@
 #include "tests/protocol/model/actors.h"
 #include "tests/protocol/model/vcpu.h"
 
-/* One recording in so many has long programs. */
+/* One recording in so many has long programs; without a theme, so many are of a guest of x86. */
 #define LONG_ONES 16
+#define MODES_ONES 2
 
 /* --- random choices --------------------------------------------------------------------- */
 
@@ -81,6 +82,29 @@ static void choose_programs(Recording *r, uint64_t *random)
     }
 }
 
+/*
+ * Draw what only guests of x86 have, of a stream of its own: another guest of a seed stays the
+ * same.
+ */
+static void choose_modes(Recording *r, uint64_t seed)
+{
+    uint64_t random = random_mix(seed);
+    bool calm;
+
+    r->has_modes = guest.theme == THEME_ANY && random_one_in(&random, MODES_ONES);
+    r->has_maps = r->has_modes && random_one_in(&random, 3);
+    if (!r->has_modes) {
+        return;
+    }
+    calm = random_one_in(&random, 4);
+    guest.block = calm ? 64 : guest.block;      /* a while in the kernel before it tells of that */
+    guest_deliveries(r->delivery, calm, &random);
+    for (unsigned i = 0; i < r->n_vcpus; i++) {
+        guest_use_modes(r->insns[i], r->n_insns, r->has_maps, calm, &random);
+        guest.vcpu[i].n_interrupts = random_below(&random, r->n_insns / 3);
+    }
+}
+
 static void dump(void)
 {
     fprintf(stderr, "no progress: exclusive %d, big lock %d\n", guest.exclusive, guest.big_lock);
@@ -96,12 +120,12 @@ static void dump(void)
     }
 }
 
-static void add_counts(SphereCounts *to, const SphereCounts *from)
+void recording_add_counts(void *to, const void *from, size_t size)
 {
-    uint64_t *a = (uint64_t *)to;
-    const uint64_t *b = (const uint64_t *)from;
+    uint64_t *a = to;
+    const uint64_t *b = from;
 
-    for (unsigned i = 0; i < sizeof(*to) / sizeof(*a); i++) {
+    for (unsigned i = 0; i < size / sizeof(*a); i++) {
         a[i] += b[i];
     }
 }
@@ -124,13 +148,15 @@ static void set_up_vcpu(Vcpu *v, unsigned i, uint64_t *random)
 {
     v->cpu.memory = &guest.memory;
     v->cpu.port = &vcpu_port;
+    v->cpu.has_modes = guest.recording->has_modes;
+    v->cpu.sees_map = guest.recording->has_maps;
     v->processor = sphere_vcpu(guest.sphere, i);
     sphere_set_user(v->processor, v);
     v->stream = &guest.recording->stream[i];
     v->random = random_next(random);
 }
 
-static void set_up(Recording *r, uint64_t *random)
+static void set_up(Recording *r, uint64_t seed, uint64_t *random)
 {
     static const SphereOps ops = {
         .kick = vcpu_kick,
@@ -145,6 +171,7 @@ static void set_up(Recording *r, uint64_t *random)
     choose_world(random);
     choose_episodes(r, random);
     choose_programs(r, random);
+    choose_modes(r, seed);
     guest_memory(&r->before, random);
     guest.memory = r->before;
     guest.n_vcpus = r->n_vcpus;
@@ -178,7 +205,7 @@ Recording *recording_make(uint64_t seed, const Orders *orders)
     bool ended;
 
     r->orders = *orders;
-    set_up(r, &random);
+    set_up(r, seed, &random);
     for (unsigned i = 0; i < r->n_vcpus; i++) {
         set_up_vcpu(&guest.vcpu[i], i, &random);
         opaque[i] = &guest.vcpu[i];
@@ -189,7 +216,10 @@ Recording *recording_make(uint64_t seed, const Orders *orders)
                        random_next(&random), dump);
     r->after = guest.memory;
     for (unsigned i = 0; i <= r->n_vcpus; i++) {
-        add_counts(&r->counts, &guest.sphere->processor[i].counts);
+        recording_add_counts(&r->counts, &guest.sphere->processor[i].counts, sizeof(r->counts));
+    }
+    for (unsigned i = 0; i < r->n_vcpus; i++) {
+        recording_add_counts(&r->modes, &guest.vcpu[i].modes, sizeof(r->modes));
     }
     if (!ended) {
         return NULL;            /* nothing is freed: actors that hang may still use it */

@@ -22,13 +22,14 @@ typedef enum EventKind {
     EVENT_DROP_WORD,
     EVENT_DROP_ALL,
     EVENT_DROP_CODE,
+    EVENT_INTERRUPT,
 } EventKind;
 
 typedef struct Event {
     EventKind kind;
     Position at;                /* the event comes before this step */
     unsigned from;              /* of a wait: the processor that is waited for */
-    uint64_t value;             /* its position, or the offset of the word to drop */
+    uint64_t value;             /* its position; the offset of a word; or the vector */
 } Event;
 
 typedef struct Step {
@@ -64,6 +65,8 @@ typedef struct Stream {
     GArray *write_bits;         /* WriteBit */
     bool waited_twice;          /* for one access: the first grant was lost again */
     bool torn;                  /* a step was abandoned between two stores */
+    unsigned taken, delivered;  /* interrupts */
+    bool unasked;               /* one was delivered though the guest had masked them */
 } Stream;
 
 /* The position of a stream at a cut. */
@@ -71,6 +74,7 @@ typedef struct Place {
     unsigned event[RACE_ORDERS], step, insn;
     Position position;
     uint64_t state;
+    bool user, masked;
 } Place;
 
 /* A checkpoint, at which all streams are between two steps. */
@@ -79,8 +83,15 @@ typedef struct Cut {
     Place place[MAX_PROCESSORS];
 } Cut;
 
+/* What happened to vCPUs of x86. */
+typedef struct ModeCounts {
+    uint64_t interrupts, exceptions, nested, abandoned, exclusive, entries, maps;
+} ModeCounts;
+
 typedef struct Recording {
     unsigned n_vcpus, n_insns;
+    bool has_modes, has_maps;   /* the guest is one of x86; its memory map changes */
+    Insn delivery[VECTORS];
     Orders orders;              /* that were recorded */
     Insn *insns[MAX_VCPUS];
     Memory before, after;
@@ -88,6 +99,7 @@ typedef struct Recording {
     unsigned n_cuts;
     Cut cut[MAX_CUTS];
     SphereCounts counts;        /* sums over all processors */
+    ModeCounts modes;
 } Recording;
 
 #define MAX_OF_SEED UINT64_MAX
@@ -99,6 +111,8 @@ typedef struct Recording {
  */
 Recording *recording_make(uint64_t seed, const Orders *orders);
 void recording_free(Recording *recording);
+/* Add counters, all of 64 bits, @size bytes of them. */
+void recording_add_counts(void *to, const void *from, size_t size);
 void recording_print(const Recording *recording, RaceOrder order);
 
 /*

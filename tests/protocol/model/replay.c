@@ -18,6 +18,7 @@ typedef struct Player {
     const Stream *stream;
     const GArray *events;
     unsigned event, step, insn;
+    Vector interrupt;           /* the next step delivers it */
     Position position;
     bool begun;
 } Player;
@@ -67,9 +68,24 @@ static bool replay_event(Replay *r, Player *p, const Event *event)
             cpu_drop_code(&p->cpu);
         }
         break;
+    case EVENT_INTERRUPT:
+        p->interrupt = event->value;
+        break;
     }
     p->event++;
     return true;
+}
+
+/* Return what the vCPU makes next, or NULL if its program has ended. */
+static const Insn *next_insn(const Replay *r, const Player *p)
+{
+    const Recording *recording = r->recording;
+    Vector vector = p->cpu.pending ? p->cpu.pending : p->interrupt;
+
+    if (vector) {
+        return &recording->delivery[vector];
+    }
+    return p->insn < recording->n_insns ? &recording->insns[p - r->player][p->insn] : NULL;
 }
 
 static void end_step(Player *p, const Step *step)
@@ -79,27 +95,60 @@ static void end_step(Player *p, const Step *step)
     p->begun = false;
 }
 
+/* Make one access of a vCPU. */
+static void make_op(Replay *r, unsigned i, const Insn *insn, const Step *step, char **difference)
+{
+    Player *p = &r->player[i];
+
+    if (!p->begun) {
+        if (!r->keeps && random_one_in(&r->random, 3)) {
+            cpu_drop_something(&p->cpu, &r->random);
+        }
+        cpu_restart(&p->cpu);
+        p->begun = true;
+    }
+    if (!insn || cpu_op(&p->cpu, insn) == OP_END) {
+        if (!insn || p->cpu.state != step->state) {
+            *difference = g_strdup_printf("vCPU %u, step %" PRIu64 ", instruction %u: "
+                                          "it saw something else than when recorded",
+                                          i, p->position, p->insn);
+            return;
+        }
+        if (insn->effect != EFFECT_DELIVER) {
+            p->insn++;
+        } else if (insn - r->recording->delivery >= VECTOR_INTERRUPT) {
+            p->interrupt = VECTOR_NONE;
+        }
+        end_step(p, step);
+    }
+}
+
 /* Make one access of processor @i, or apply one event.  Return false if it waits or has ended. */
 static bool make_access(Replay *r, unsigned i, char **difference)
 {
     Player *p = &r->player[i];
     const Event *event = next_event(p);
     const Step *step = next_step(p);
-    const Insn *insns = i < r->recording->n_vcpus ? r->recording->insns[i] : NULL;
+    bool is_vcpu = i < r->recording->n_vcpus;
+    const Insn *insn = is_vcpu ? next_insn(r, p) : NULL;
 
-    if (!p->begun && event && event->at == p->position) {
+    if (!p->begun && event && event->at < p->position) {
+        *difference = g_strdup_printf("processor %u passed by an event at %" PRIu64, i, event->at);
+        return true;
+    }
+    if (!p->begun && !p->interrupt && event && event->at == p->position) {
         if (replay_event(r, p, event)) {
             return true;
         }
-        if (!RULE(REPLAY_WAITS_FIRST) && insns && p->insn < r->recording->n_insns) {
-            cpu_walk_ahead(&p->cpu, &insns[p->insn]);
+        if (!RULE(REPLAY_WAITS_FIRST) && insn) {
+            cpu_walk_ahead(&p->cpu, insn);
         }
         return false;
     }
     if (!step) {
         return false;
     }
-    if (!insns) {
+    if (!is_vcpu) {
         for (unsigned at = step->dma_offset; at < step->dma_offset + step->dma_size; at += 8) {
             memory_write(&r->memory, at, guest_dma_value(p->position, at));
         }
@@ -107,22 +156,7 @@ static bool make_access(Replay *r, unsigned i, char **difference)
     } else if (step->nop) {
         end_step(p, step);
     } else {
-        if (!p->begun) {
-            if (!r->keeps && random_one_in(&r->random, 3)) {
-                cpu_drop_something(&p->cpu, &r->random);
-            }
-            cpu_restart(&p->cpu);
-            p->begun = true;
-        }
-        if (cpu_op(&p->cpu, &insns[p->insn]) == OP_END) {
-            if (p->cpu.state != step->state) {
-                *difference = g_strdup_printf("vCPU %u, step %" PRIu64 ", instruction %u: "
-                                              "it saw something else than when recorded",
-                                              i, p->position, p->insn);
-            }
-            p->insn++;
-            end_step(p, step);
-        }
+        make_op(r, i, insn, step, difference);
     }
     return true;
 }
@@ -166,6 +200,8 @@ static void begin_at(Player *p, const Place *place, RaceOrder order)
     p->insn = place->insn;
     p->position = place->position;
     p->cpu.state = place->state;
+    p->cpu.user = place->user;
+    p->cpu.masked = place->masked;
 }
 
 static void replay_begin(Replay *r, const Recording *recording, RaceOrder order, const Cut *from,
@@ -182,6 +218,8 @@ static void replay_begin(Replay *r, const Recording *recording, RaceOrder order,
         r->player[i].stream = &recording->stream[i];
         r->player[i].events = recording->stream[i].events[order];
         r->player[i].cpu.memory = &r->memory;
+        r->player[i].cpu.has_modes = recording->has_modes;
+        r->player[i].cpu.sees_map = recording->has_maps;
         if (from) {
             begin_at(&r->player[i], &from->place[i], order);
         }
@@ -261,7 +299,7 @@ typedef struct OrderCheck {
     const Recording *recording;
     RaceOrder order;
     Clock *clock[MAX_PROCESSORS];           /* for each step: what comes before it */
-    unsigned versions[GUEST_WORDS + 1];     /* how many versions the words before this one have */
+    unsigned versions[GUEST_ALL_WORDS + 1]; /* how many versions the words before this one have */
     Access *writers;                        /* of all versions of all words */
     unsigned *readers;                      /* first Read of each version, including version 0 */
     GArray *reads;                          /* Read */
@@ -281,12 +319,16 @@ static bool comes_before(const OrderCheck *o, Access a, Access b)
            o->clock[b.processor][b.step][a.processor] > a.step;
 }
 
-/* Compute the clocks of all steps, along the waits.  Return false if the waits have a cycle. */
+/*
+ * Compute the clocks of all steps, along the waits.  Return false if the waits have a cycle, or if
+ * an event comes behind the interrupt whose delivery is the step at its position.
+ */
 static bool make_clocks(OrderCheck *o)
 {
     unsigned n = o->recording->n_vcpus + 1;
     unsigned step[MAX_PROCESSORS] = { 0 }, event[MAX_PROCESSORS] = { 0 };
     Clock now[MAX_PROCESSORS] = { { 0 } };
+    bool delivers[MAX_PROCESSORS] = { false };
     bool moved = true, all = true;
 
     while (moved) {
@@ -296,7 +338,7 @@ static bool make_clocks(OrderCheck *o)
             const GArray *events = stream->events[o->order];
             const Event *e = &g_array_index(events, Event, event[i]);
 
-            if (event[i] < events->len && e->at == step[i]) {
+            if (event[i] < events->len && e->at == step[i] && !delivers[i]) {
                 if (e->kind == EVENT_WAIT) {
                     if (step[e->from] < e->value) {
                         continue;
@@ -306,18 +348,22 @@ static bool make_clocks(OrderCheck *o)
                     }
                     now[i][e->from] = MAX(now[i][e->from], e->value);
                 }
+                delivers[i] = e->kind == EVENT_INTERRUPT;
                 event[i]++;
                 moved = true;
             } else if (step[i] < stream->steps->len) {
                 now[i][i] = step[i];
                 memcpy(o->clock[i][step[i]], now[i], sizeof(now[i]));
                 step[i]++;
+                delivers[i] = false;
                 moved = true;
             }
         }
     }
     for (unsigned i = 0; i < n; i++) {
-        all = all && step[i] == o->recording->stream[i].steps->len;
+        const Stream *stream = &o->recording->stream[i];
+
+        all = all && step[i] == stream->steps->len && event[i] == stream->events[o->order]->len;
     }
     return all;
 }
@@ -363,7 +409,7 @@ static unsigned *readers_of(const OrderCheck *o, unsigned word, unsigned version
 static void find_readers(OrderCheck *o)
 {
     const Recording *recording = o->recording;
-    unsigned n_versions = o->versions[GUEST_WORDS] + GUEST_WORDS;
+    unsigned n_versions = o->versions[GUEST_ALL_WORDS] + GUEST_ALL_WORDS;
     unsigned n;
 
     o->readers = g_new(unsigned, n_versions);
@@ -433,10 +479,10 @@ static void find_writers(OrderCheck *o)
     const Recording *recording = o->recording;
     unsigned n;
 
-    for (unsigned i = 0; i < GUEST_WORDS; i++) {
+    for (unsigned i = 0; i < GUEST_ALL_WORDS; i++) {
         o->versions[i + 1] = o->versions[i] + recording->after.version[i];
     }
-    o->writers = g_new0(Access, o->versions[GUEST_WORDS] + 1);
+    o->writers = g_new0(Access, o->versions[GUEST_ALL_WORDS] + 1);
     for (unsigned i = 0; i <= recording->n_vcpus; i++) {
         for (unsigned s = 0; s < recording->stream[i].steps->len; s++) {
             const Seen *seen = seen_of(&recording->stream[i], s, &n);
@@ -491,7 +537,8 @@ char *recording_check_order(const Recording *recording, RaceOrder order)
 
 void recording_print(const Recording *recording, RaceOrder order)
 {
-    static const char *const names[] = { "wait for", "drop word", "drop all", "drop code" };
+    static const char *const names[] = { "wait for", "drop word", "drop all", "drop code",
+                                        "interrupt" };
 
     for (unsigned i = 0; i <= recording->n_vcpus; i++) {
         const Stream *stream = &recording->stream[i];

@@ -51,17 +51,9 @@ static Orders orders = {
 };
 
 static SphereCounts totals;
+static ModeCounts modes;
 static uint64_t n_karma, n_edges, n_relays, n_again, n_rerun;
 static bool print;
-
-static void add_totals(const SphereCounts *counts)
-{
-    uint64_t *to = (uint64_t *)&totals;
-
-    for (unsigned i = 0; i < sizeof(*counts) / sizeof(*to); i++) {
-        to[i] += ((const uint64_t *)counts)[i];
-    }
-}
 
 static void count_episode(const KarmaClosed *e)
 {
@@ -89,7 +81,7 @@ static void count_episodes(const Recording *recording)
     }
 }
 
-static char *check_waits(const Recording *recording)
+static char *check_vcpus(const Recording *recording)
 {
     for (unsigned i = 0; i < recording->n_vcpus; i++) {
         if (recording->stream[i].waited_twice) {
@@ -97,6 +89,12 @@ static char *check_waits(const Recording *recording)
         }
         if (recording->stream[i].torn) {
             return g_strdup_printf("vCPU %u abandoned a step between two stores", i);
+        }
+        if (recording->stream[i].unasked) {
+            return g_strdup_printf("vCPU %u took an interrupt that it had masked", i);
+        }
+        if (recording->stream[i].taken != recording->stream[i].delivered) {
+            return g_strdup_printf("vCPU %u lost an interrupt", i);
         }
     }
     return NULL;
@@ -146,11 +144,12 @@ static char *test_seed(uint64_t seed)
     if (!recording) {
         return g_strdup("recording hangs");
     }
-    trouble = check_waits(recording);
+    trouble = check_vcpus(recording);
     if (!trouble) {
         trouble = test_orders(recording, seed);
     }
-    add_totals(&recording->counts);
+    recording_add_counts(&totals, &recording->counts, sizeof(totals));
+    recording_add_counts(&modes, &recording->modes, sizeof(modes));
     count_episodes(recording);
     recording_free(recording);
     return trouble;
@@ -243,6 +242,10 @@ int main(int argc, char **argv)
     printf("Karma: %" PRIu64 " episodes, %" PRIu64 " edges, %" PRIu64 " relays, %" PRIu64
            " counted again; Rerun: %" PRIu64 " episodes\n", n_karma, n_edges, n_relays, n_again,
            n_rerun);
+    printf("x86: %" PRIu64 " interrupts, %" PRIu64 " exceptions, %" PRIu64 " nested, %" PRIu64
+           " deliveries abandoned, %" PRIu64 " exclusive, %" PRIu64 " entries to the kernel, "
+           "%" PRIu64 " maps\n", modes.interrupts, modes.exceptions, modes.nested, modes.abandoned,
+           modes.exclusive, modes.entries, modes.maps);
     if (trouble) {
         printf("seed %" PRIu64 ": %s\n", first + done - 1, trouble);
     }

@@ -40,6 +40,8 @@
 #define RULE_TAKE_BACK 25       /* only a write bit that was put aside is taken back */
 #define RULE_OFFER_ENDS 26      /* a line that is offered is no longer in hand */
 #define RULE_OFFER_RETURNS 27   /* a line is taken back with the permission it was offered with */
+#define RULE_MAP_AFTER_ALL 28   /* a change of the memory map comes after all other vCPUs */
+#define RULE_MAP_BEFORE_ALL 29  /* the other vCPUs come after it */
 
 byte broken;
 #define BROKEN(rule) (broken == RULE_##rule)

@@ -43,6 +43,9 @@ def logs_of_random_guests_order_all_they_do():
           done)
     check(re.search(r"^Karma: [1-9]\d* episodes, [1-9]\d* edges, [1-9]\d* relays, "
                     r"[1-9]\d* counted again; Rerun: [1-9]\d* episodes$", done, re.M), done)
+    check(re.search(r"^x86: [1-9]\d* interrupts, [1-9]\d* exceptions, [1-9]\d* nested, "
+                    r"[1-9]\d* deliveries abandoned, [1-9]\d* exclusive, "
+                    r"[1-9]\d* entries to the kernel, [1-9]\d* maps$", done, re.M), done)
 
 
 @test
@@ -64,7 +67,8 @@ def the_tester_notices_a_broken_rule(rule):
 
 
 # What each order must notice by itself, however little it orders too much.
-ALONE = ["ORDERED", "TAKE_ARC", "WRITER_ARC", "PASS_ARCS", "RESERVE", "USER_ARC", "DEPOSIT"]
+ALONE = ["ORDERED", "TAKE_ARC", "WRITER_ARC", "PASS_ARCS", "RESERVE", "USER_ARC", "DEPOSIT",
+         "MAP_AFTER_ALL", "MAP_BEFORE_ALL"]
 
 
 @test_each(f"{order}-{rule}" for order in ("fdr", "karma", "rerun") for rule in ALONE)
@@ -96,6 +100,7 @@ MODELS = {
     "offers-of-three": ("ownership.pml", ["CLOCKS", "N=3", "LINES=1", "OTHERS=1", "OFFERS"], False),
     "three-vcpus": ("ownership.pml", ["CLOCKS", "N=3", "INSNS=1"], False),
     "user-mode": ("ownership.pml", ["CLOCKS", "N=2", "INSNS=2", "USER"], False),
+    "memory-map": ("ownership.pml", ["CLOCKS", "N=3", "INSNS=1", "LINES=1", "MAP"], False),
     "dma": ("ownership.pml", ["CLOCKS", "DMA", "N=3", "INSNS=1", "FEW_TRIES=1"], False),
     "every-request-is-granted": ("ownership.pml", ["N=3", "LINES=1"], True),
     "translations": ("copies.pml", ["CLOCKS", "USERS=1", "WRITERS=1"], False),
@@ -145,6 +150,8 @@ BROKEN = {
     "USER_ARC": "user-mode",
     "OPEN": "user-mode",
     "LEAVE_USER": "user-mode",
+    "MAP_AFTER_ALL": "memory-map",
+    "MAP_BEFORE_ALL": "memory-map",
     "NEXT_RESERVES": "every-request-is-granted",
     "DROP": "translations",
     "DROP_ARC": "translations",

@@ -21,6 +21,13 @@ typedef struct Vcpu {
     uint32_t write_bits[GUEST_PAGES];   /* lines that came with a write bit since the last step */
     int kicked;                 /* come to a boundary; atomic */
     bool executing;             /* exclusive execution must wait for this vCPU; atomic */
+    bool at_boundary;           /* the instruction has ended its block */
+    /* Of x86. */
+    Vector interrupt;           /* taken from the controller, and not delivered yet */
+    bool postponed;             /* its delivery, which breaks a rule */
+    unsigned n_interrupts;      /* that the controller has left */
+    bool follows_map;           /* the memory map has changed since the vCPU last ran */
+    ModeCounts modes;
 } Vcpu;
 
 /* Whether a stream rests, as its LogStream has it (recording/log-writer.h). */
@@ -55,6 +62,8 @@ typedef struct World {
     uint64_t tick_random;
     unsigned tick_pauses;       /* between two flushes by the flusher */
     unsigned n_left;            /* actors that have not ended, but for the flusher; atomic */
+    Processor *map_by;          /* which made the latest change of the memory map */
+    Position map_position;      /* the one behind that change */
     int big_lock;
     int exclusive;              /* index + 1 of the vCPU that wants or has exclusive execution */
 } World;
@@ -70,6 +79,33 @@ void world_unlock(int *lock);
 void vcpu_kick(void *vcpu);
 void vcpu_published(void *vcpu);
 extern const CpuPort vcpu_port;
+
+/* Run, or be SAFE: between two steps.  Log an event, or an arc. */
+void vcpu_run(Vcpu *v);
+void vcpu_safe(Vcpu *v);
+void vcpu_log(Vcpu *v, EventKind kind, uint64_t value);
+void vcpu_log_arcs(Vcpu *v);
+/* Log a step, and count it. */
+void vcpu_log_step(Vcpu *v, Step step);
+
+/* modes.c: vCPUs of x86. */
+
+/* Called before each access, and once more if it misses: @slow. */
+void modes_reach(Vcpu *v, uint32_t offset, bool slow);
+/* Tell the sphere whether the vCPU is in user mode, at a boundary. */
+void modes_tell(Vcpu *v);
+/* Take an interrupt from the controller, perhaps, at a boundary: the next step delivers it. */
+void modes_interrupt(Vcpu *v);
+/* Return what is to be delivered now, or VECTOR_NONE. */
+Vector modes_delivers(const Vcpu *v);
+/* Called when a delivery was abandoned and has its lines.  Return false if it is not made now. */
+bool modes_abandoned(Vcpu *v);
+/* Called at the end of the step @insn, before and after the step is logged. */
+void modes_end_step(Vcpu *v, const Insn *insn);
+void modes_ended_step(Vcpu *v, const Insn *insn);
+/* Change the memory map, exclusively; let a vCPU that runs again come after the latest change. */
+bool modes_change_map(Cpu *cpu);
+void modes_follow_map(Vcpu *v);
 
 /* rests.c: episodes of a stream that rests, or is at a boundary. */
 void rest_begin(unsigned stream, Position reached);

@@ -350,10 +350,8 @@ static void test_narrow_user(void)
 
 void __attribute__((used)) run(void)
 {
-    uint32_t a = 7, d;
-
-    leaf7_c = 0;
-    asm volatile("cpuid" : "+a"(a), "=b"(leaf7_b), "+c"(leaf7_c), "=d"(d));
+    leaf7_b = cpuid(7).b;
+    leaf7_c = cpuid(7).c;
     start_processor();
     map_play_by_pages();
     make_tables();

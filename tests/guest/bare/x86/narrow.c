@@ -2,12 +2,12 @@
 /*
  * A guest without an operating system in 32-bit mode: tables of two levels and of PAE, 16-bit code,
  * call gates with parameters, task switches, virtual-8086 mode, and instructions that 64-bit mode
- * has not, while timer interrupts come all the time.  It runs on one vCPU.
+ * has not, while timer interrupts come all the time.  It runs on one vCPU.  If there is another one
+ * (N_OTHERS), that one takes the lines which instructions with several accesses need.
  *
  * Each test mixes what it sees into a digest, as in one.c.
  */
-#include <stdbool.h>
-#include <stdint.h>
+#include "io.h"
 
 #define PAGE        4096u
 #define PLAY        0x1000000u          /* mapped by pages, in both modes */
@@ -37,8 +37,11 @@
 #define CALL        0x31                /* user mode ends */
 #define TASK_CALL   0x32                /* a task gate */
 
+#define TRAMPOLINE  0x8000u
+#define INIT_OTHERS     0x000c4500
+#define START_OTHERS    (0x000c4600 | TRAMPOLINE / PAGE)
+
 #define APIC        ((volatile uint32_t *)0xfee00000)
-#define COM1        0x3f8
 
 typedef struct Frame {
     uint32_t es, ds, edi, esi, ebp, unused, ebx, edx, ecx, eax;
@@ -48,6 +51,7 @@ typedef struct Frame {
 static uint8_t stack[4 * PAGE] __attribute__((aligned(4096), used));
 static uint8_t kernel_stack[2 * PAGE] __attribute__((aligned(4096)));
 static uint8_t task_stack[2 * PAGE] __attribute__((aligned(4096)));
+static uint8_t other_stack[PAGE] __attribute__((aligned(4096), used));
 static volatile uint32_t directory[2][1024] __attribute__((aligned(4096)));
 static volatile uint32_t table[2][1024] __attribute__((aligned(4096)));
 static volatile uint64_t pointers[2][4] __attribute__((aligned(4096)));
@@ -70,25 +74,6 @@ static volatile uint32_t interrupts, faults, after_fault, tasks, calls;
 static volatile uint32_t *watched;
 static uint32_t kernel_esp __attribute__((used));
 static bool pae;
-
-static uint64_t mix(uint64_t digest, uint64_t value)
-{
-    digest = (digest ^ value) * 0x9e3779b97f4a7c15ull;
-    return digest ^ digest >> 32;
-}
-
-static void outb(uint16_t port, uint8_t value)
-{
-    asm volatile("outb %0, %1" : : "a"(value), "Nd"(port));
-}
-
-static uint8_t inb(uint16_t port)
-{
-    uint8_t value;
-
-    asm volatile("inb %1, %0" : "=a"(value) : "Nd"(port));
-    return value;
-}
 
 #define read_cr(name) ({                                                    \
     uint32_t value_;                                                        \
@@ -167,6 +152,30 @@ asm(".pushsection .note.pvh, \"a\", @note\n"
     "    push 8(%ebx)\n"
     "    iret\n");
 
+/* Another vCPU: from real mode to 32-bit mode without paging. */
+asm(".code16\n"
+    "trampoline:\n"
+    "    cli\n"
+    "    xor %ax, %ax\n"
+    "    mov %ax, %ds\n"
+    "    lgdtl 0x8000 + other_gdtr - trampoline\n"
+    "    mov %cr0, %eax\n"
+    "    or $1, %eax\n"
+    "    mov %eax, %cr0\n"
+    "    ljmpl $8, $other_start\n"
+    "other_gdtr:\n"
+    "    .short 127\n"
+    "    .long gdt\n"
+    "trampoline_end:\n"
+    ".code32\n"
+    "other_start:\n"
+    "    mov $0x10, %eax\n"
+    "    mov %eax, %ds\n"
+    "    mov %eax, %es\n"
+    "    mov %eax, %ss\n"
+    "    mov $other_stack + 4096, %esp\n"
+    "    call disturb\n");
+
 extern void enter(uint32_t eflags, uint32_t cs, uint32_t eip, uint32_t ss, uint32_t esp);
 extern void leave_user(void) __attribute__((noreturn));
 
@@ -196,34 +205,10 @@ void __attribute__((used)) exception(Frame *frame)
 
 #define MAY_FAULT(code) "movl $9f, after_fault;" code "; 9:"
 
-/* --- console ---------------------------------------------------------------------- */
-
-static void put(char c)
-{
-    while (!(inb(COM1 + 5) & 0x20)) {
-    }
-    outb(COM1, c);
-}
-
-static void say(const char *text)
-{
-    while (*text) {
-        put(*text++);
-    }
-}
-
 static void report(const char *name, bool good)
 {
     say(name);
-    if (good) {
-        say(pae ? "-pae " : " ");
-        for (int shift = 28; shift >= 0; shift -= 4) {
-            put("0123456789abcdef"[(uint32_t)digest >> shift & 15]);
-        }
-    } else {
-        say(" bad");
-    }
-    say("\r\n");
+    say_result(pae && good ? "-pae" : "", good, digest, 8);
 }
 
 /* --- tables of the processor --------------------------------------------------------- */
@@ -260,6 +245,73 @@ static void start_processor(void)
     APIC[0x3e0 / 4] = 0xb;
     APIC[0x320 / 4] = TIMER;
     APIC[0x380 / 4] = 2000;
+}
+
+/* --- another vCPU --------------------------------------------------------------------- */
+
+static volatile bool disturbs, has_stopped;
+static volatile uint64_t seen;
+
+/* Take all lines from @first to @last, by adding 0, and note what is there. */
+static void take(volatile void *first, volatile void *last)
+{
+    for (uint32_t at = (uint32_t)first & -64u; at < (uint32_t)last; at += 64) {
+        uint32_t value = 0;
+
+        asm volatile("lock xadd %0, %1" : "+r"(value), "+m"(*(volatile uint32_t *)at) : :
+                     "memory");
+        seen = mix(seen, value);
+    }
+}
+
+void __attribute__((used, noreturn)) disturb(void)
+{
+    while (disturbs) {
+        take(gdt, &gdt[16]);
+        take(&idt[TIMER], &idt[TASK_CALL + 1]);
+        take(idt, &idt[16]);
+        take(tss, &tss[26]);
+        take(task, &task[26]);
+        take(stack + sizeof(stack) - 512, stack + sizeof(stack));
+        take(kernel_stack + sizeof(kernel_stack) - 256, kernel_stack + sizeof(kernel_stack));
+        take(task_stack + sizeof(task_stack) - 256, task_stack + sizeof(task_stack));
+        take((void *)(EDGE - 128), (void *)(EDGE + 128));
+        take((void *)(STACK_16 - 64), (void *)(STACK_16 + 64));
+        take(&table[0][96], &table[0][112]);
+        take(&table_pae[0][96], &table_pae[0][104]);
+    }
+    has_stopped = true;
+    for (;;) {
+        asm volatile("cli; hlt");
+    }
+}
+
+static void start_other(void)
+{
+    extern char trampoline[], trampoline_end[];
+
+    for (unsigned i = 0; &trampoline[i] < trampoline_end; i++) {
+        ((volatile char *)TRAMPOLINE)[i] = trampoline[i];
+    }
+    APIC[0x300 / 4] = INIT_OTHERS;
+    for (uint64_t until = rdtsc() + 20000000; rdtsc() < until; ) {
+        asm volatile("pause");
+    }
+    APIC[0x300 / 4] = START_OTHERS;
+}
+
+static void let_disturb(bool on)
+{
+    disturbs = on;
+    if (N_OTHERS && on) {
+        has_stopped = false;
+        start_other();
+    } else if (N_OTHERS) {
+        while (!has_stopped) {
+            asm volatile("pause");
+        }
+        digest = mix(digest, seen);
+    }
 }
 
 /* --- page tables -------------------------------------------------------------------- */
@@ -455,7 +507,7 @@ static void test_execution(void)
 
     table_pae[0][0] |= 1ull << 63;
     for (unsigned i = 0; i < 300; i++) {
-        asm volatile("wrmsr" : : "c"(0xc0000080), "a"(i & 1 ? 0x800 : 0), "d"(0) : "memory");
+        write_msr(0xc0000080, i & 1 ? 0x800 : 0);
         asm volatile(MAY_FAULT("movl (%0), %%eax") : : "r"(PLAY) : "eax", "memory");
         asm volatile("mov %%esp, %%esi;" MAY_FAULT("call *%0") "mov %%esi, %%esp" : : "r"(call) :
                      "esi", "memory");
@@ -626,16 +678,19 @@ void __attribute__((used)) run(void)
         if (pae) {
             test_execution();
         }
+        let_disturb(true);
         test_instructions();
         test_16();
         test_gates();
         test_tasks();
+        let_disturb(false);
     }
     asm volatile("cli");
     pae = false;
     digest = interrupts;
     report("interrupts", interrupts > 100);
-    asm volatile("cli; outw %0, %1" : : "a"((uint16_t)0x2000), "Nd"((uint16_t)0x604));
+    asm volatile("cli");
+    outw(SHUTDOWN, 0x2000);
     for (;;) {
         asm volatile("hlt");
     }

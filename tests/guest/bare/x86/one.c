@@ -11,6 +11,8 @@
 
 #define SAVED (PLAY + 24 * PAGE)        /* nothing else is stored here */
 #define WORD (PLAY + 28 * PAGE)         /* nor here */
+#define ROM  0xf8000ul                  /* main memory that firmware has made read-only */
+#define BIOS 0xffffff00ul               /* memory of its own */
 
 static uint64_t other4[512] __attribute__((aligned(PAGE)));
 static uint64_t other3[512] __attribute__((aligned(PAGE)));
@@ -100,12 +102,14 @@ static void test_exceptions(void)
                      "rax", "rcx", "rdx", "memory", "cc");
         asm volatile("lea 1f(%%rip), %%rax; mov %%rax, %0; int3; 1:" : "=m"(after_fault) : :
                      "rax", "memory");
+        asm volatile("lea 1f(%%rip), %%rax; mov %%rax, %0; .byte 0xf1; 1:" : "=m"(after_fault) : :
+                     "rax", "memory");  /* ICEBP */
         asm volatile("lea 1f(%%rip), %%rax; mov %%rax, %0; mov 0x7fff00000000, %%rax; 1:"
                      : "=m"(after_fault) : : "rax", "memory");
         asm volatile("lea 1f(%%rip), %%rax; mov %%rax, %0; mov $0x100, %%eax; mov %%eax, %%fs; 1:"
                      : "=m"(after_fault) : : "rax", "memory");
     }
-    report("exceptions", faults == before + 1500);
+    report("exceptions", faults == before + 1800);
 }
 
 /* --- page tables --------------------------------------------------------------------------- */
@@ -261,22 +265,23 @@ static void note_cpuid(void)
                                        0x80000002, 0x80000006, 0x80000008, 0x8000000a };
 
     for (unsigned i = 0; i < sizeof(leaves) / sizeof(leaves[0]); i++) {
-        uint32_t a = leaves[i], b, c = 0, d;
+        Cpuid is = cpuid(leaves[i]);
 
-        asm volatile("cpuid" : "+a"(a), "=b"(b), "+c"(c), "=d"(d));
-        digest = mix(mix(mix(mix(digest, a), b), c), d);
+        digest = mix(mix(mix(mix(digest, is.a), is.b), is.c), is.d);
     }
 }
 
 static void test_inputs(void)
 {
-    uint32_t a = 1, b, c = 0, d;
+    bool has_random = cpuid(1).c >> 30 & 1, has_seed = cpuid(7).b >> 18 & 1;
+    bool has_tscp = cpuid(0x80000001).d >> 27 & 1, good = true;
     uint64_t value;
     uint8_t has;
-    bool good = true;
 
     note_cpuid();
-    asm volatile("cpuid" : "+a"(a), "=b"(b), "+c"(c), "=d"(d));
+    if (has_tscp) {
+        write_msr(0xc0000103, 77);
+    }
     for (int i = 0; i < 1000; i++) {
         digest = mix(digest, rdtsc());
         asm volatile("mov %%cr8, %0" : "=r"(value));
@@ -288,14 +293,49 @@ static void test_inputs(void)
         digest = mix(digest, inb(0x40));
         outb(0x70, 0);
         digest = mix(digest, inb(0x71));
-        if (c >> 30 & 1) {
+        if (has_random) {
             asm volatile("rdrand %0; setc %1" : "=r"(value), "=q"(has) : : "cc");
             digest = mix(digest, value);
             good &= has;
         }
+        if (has_seed) {
+            asm volatile("rdseed %0; setc %1" : "=r"(value), "=q"(has) : : "cc");
+            digest = mix(digest, value);
+            good &= has;
+        }
+        if (has_tscp) {
+            uint32_t low, high, number;
+
+            asm volatile("rdtscp" : "=a"(low), "=d"(high), "=c"(number));
+            digest = mix(mix(digest, low), high);
+            good &= number == 77;
+        }
     }
     asm volatile("mov %0, %%cr8" : : "r"(0ul));
     report("inputs", good);
+}
+
+/* A task priority that holds the timer's interrupts back. */
+static void test_priority(void)
+{
+    bool good = true;
+
+    for (uint64_t i = 0; i < 100; i++) {
+        uint64_t before, until;
+
+        asm volatile("mov %0, %%cr8" : : "r"(15ul) : "memory");
+        before = interrupts;
+        until = rdtsc() + 100000;
+        while (rdtsc() < until) {
+        }
+        good &= interrupts == before;
+        asm volatile("mov %0, %%cr8" : : "r"(i % 4) : "memory");
+        while (interrupts == before) {
+            digest = mix(digest, read_cr("cr8"));
+        }
+    }
+    asm volatile("mov %0, %%cr8" : : "r"(0ul) : "memory");
+    report("priority", good);
 }
 
 /* A device and memory in one instruction: fw_cfg by INS, the HPET by MOVS. */
@@ -350,6 +390,36 @@ static void test_accesses(void)
     report("accesses", to == WORD + 16 && !count);
 }
 
+/* What @code leaves of the flags that an addition has set, and what it sets. */
+#define MIX_FLAGS(code) do {                                                        \
+    uint64_t flags_, a_ = i, c_ = i * 7, d_ = 0x123456789abcdeful;                    \
+    asm volatile("push %%rbx; mov $0x7fffffff, %%ebx; add %%ecx, %%ebx; mov %%ecx, %%ebx;"  \
+                 code "; pushfq; pop %0; pop %%rbx"                                 \
+                 : "=&r"(flags_), "+a"(a_), "+c"(c_), "+d"(d_) : : "memory", "cc"); \
+    digest = mix(mix(digest, flags_), a_ ^ d_);                                     \
+} while (0)
+
+/* Flags that the manual leaves undefined must not depend on blocks, either. */
+static void test_undefined(void)
+{
+    for (uint64_t i = 0; i < 100; i++) {
+        MIX_FLAGS("bt %%ecx, %%edx");
+        MIX_FLAGS("bts %%rcx, %%rdx; btr $3, %%dx");
+        MIX_FLAGS("push %%rcx; lock btcl $5, (%%rsp); lea 8(%%rsp), %%rsp");
+        MIX_FLAGS("bsf %%ecx, %%eax; bsr %%ecx, %%edx");
+        MIX_FLAGS("mul %%dl");
+        MIX_FLAGS("imul %%rcx, %%rdx");
+        MIX_FLAGS("shl %%cl, %%dl; rcl %%cl, %%ax");
+        MIX_FLAGS("sar %%cl, %%edx; ror %%cl, %%eax");
+        MIX_FLAGS("shld %%cl, %%ax, %%dx; shrd $20, %%dx, %%ax");
+        MIX_FLAGS("rol $5, %%edx; inc %%eax; rcr $3, %%rax");
+        MIX_FLAGS("and %%ecx, %%eax; bt $2, %%eax; adc %%eax, %%edx");
+        MIX_FLAGS("xor %%edx, %%edx; or $9, %%ecx; div %%ecx");
+        MIX_FLAGS("cmpxchg %%ecx, %%edx; bt $1, %%ecx; dec %%eax");
+    }
+    report("undefined", true);
+}
+
 static void test_halts(void)
 {
     for (int i = 0; i < 200; i++) {
@@ -357,6 +427,123 @@ static void test_halts(void)
         digest = mix(digest, interrupts);
     }
     report("halts", true);
+}
+
+/* With one vCPU, MWAIT halts. */
+static void test_waits(void)
+{
+    bool has_monitor = cpuid(1).c >> 3 & 1;
+    uint64_t before = faults;
+
+    for (int i = 0; i < 200; i++) {
+        if (has_monitor) {
+            asm volatile("monitor; mwait" : : "a"(WORD), "c"(0), "d"(0) : "memory");
+        }
+        asm volatile("lea 1f(%%rip), %%rax; mov %%rax, %0; monitor; 1:" : "=m"(after_fault) :
+                     "c"(1) : "rax", "memory"); /* #GP, or #UD */
+        digest = mix(digest, interrupts);
+    }
+    report("waits", faults == before + 200);
+}
+
+/* --- tables of the processor -------------------------------------------------------------- */
+
+#define LDT     0x40
+#define TSS_2   0x50
+#define IN_LDT  0x0c                    /* a segment of the LDT */
+
+/* Load tables from descriptors, whose flags say that they are used. */
+static void test_tables(void)
+{
+    static uint64_t ldt[4] __attribute__((aligned(16)));
+    TableRegister gdtr = { sizeof(gdt) - 1, (uint64_t)gdt };
+    uint64_t before = faults, ldt_at = (uint64_t)ldt;
+    volatile uint64_t *tasks[2] = { &gdt[TSS / 8], &gdt[TSS_2 / 8] };
+    bool good = true;
+
+    asm volatile("lgdt %0" : : "m"(gdtr) : "memory");
+    gdt[LDT / 8] = 0x000082000000001f | (ldt_at & 0xffffff) << 16 | (ldt_at >> 24 & 0xff) << 56;
+    gdt[LDT / 8 + 1] = ldt_at >> 32;
+    gdt[TSS_2 / 8] = gdt[TSS / 8] & ~(2ul << 40);
+    gdt[TSS_2 / 8 + 1] = gdt[TSS / 8 + 1];
+    watched = &ldt[1];
+    for (uint64_t i = 0; i < 200; i++) {
+        uint16_t number;
+        uint32_t rights;
+
+        ((volatile uint64_t *)ldt)[1] = 0x0040f2000000ffff | ((PLAY + i * 8) & 0xffffff) << 16;
+        asm volatile("lldt %w2; mov %3, %%fs; sldt %0; lar %3, %1; mov %4, %%fs"
+                     : "=r"(number), "=r"(rights) : "r"(LDT), "r"(IN_LDT), "r"(0) : "memory", "cc");
+        good &= number == LDT && ldt[1] >> 40 & 1;
+        digest = mix(digest, rights);
+        /* A task that is busy cannot be loaded again. */
+        *tasks[i & 1] &= ~(2ul << 40);
+        asm volatile("ltr %w1; str %0" : "=r"(number) : "r"(i & 1 ? TSS_2 : TSS) : "memory");
+        asm volatile("lea 1f(%%rip), %%rax; mov %%rax, %0; ltr %w1; 1:" : "=m"(after_fault) :
+                     "r"(i & 1 ? TSS_2 : TSS) : "rax", "memory");
+        good &= number == (i & 1 ? TSS_2 : TSS) && *tasks[i & 1] >> 41 & 1;
+        asm volatile("lea 1f(%%rip), %%rax; mov %%rax, %0; lldt %w1; 1:" : "=m"(after_fault) :
+                     "r"(DATA) : "rax", "memory");
+    }
+    watched = 0;
+    report("tables", good && faults == before + 400);
+}
+
+/* --- memory that is not as it seems --------------------------------------------------------- */
+
+/* Without address line 20, every second MiB is the one before it. */
+static void test_a20(void)
+{
+    volatile uint64_t *even = (uint64_t *)BUFFER, *odd = (uint64_t *)(BUFFER + BLOCK / 2);
+    bool good = true;
+
+    for (uint64_t i = 0; i < 200; i++) {
+        *even = i;
+        *odd = i + 1000;
+        if (i & 1) {
+            outb(0x92, 0);
+        } else {
+            outb(0x64, 0xdd);           /* the keyboard controller */
+        }
+        good &= *odd == i;
+        *odd = i + 2000;
+        digest = mix(digest, *even);
+        if (i & 2) {
+            outb(0x92, 2);
+        } else {
+            outb(0x64, 0xdf);
+        }
+        good &= *odd == i + 1000 && *even == i + 2000;
+        outb(0x92, 2);
+        outb(0x64, 0xdf);
+    }
+    report("a20", good);
+}
+
+/* Stores to ROM are discarded, however they are made. */
+static void test_rom(void)
+{
+    static const uint64_t places[] = { ROM, BIOS };
+    bool good = true;
+
+    for (unsigned i = 0; i < 2; i++) {
+        volatile uint64_t *rom = (uint64_t *)places[i];
+        uint64_t to = places[i], n = 64, was = *rom, seen = ~was;
+
+        asm volatile("movq %3, (%2); rep stosb" : "+c"(n), "+D"(to) : "r"(rom), "r"(~was),
+                     "a"(0x5a) : "memory");
+        good &= *rom == was;
+        asm volatile("lock addq $1, (%1); xchg %0, (%1)" : "+r"(seen) : "r"(rom) : "memory", "cc");
+        good &= *rom == was && seen == was;
+        asm volatile("movdqu %%xmm0, (%0); sgdt 5(%0); fnstcw 2(%0); incq (%0)" : : "r"(rom) :
+                     "memory", "cc");
+        good &= *rom == was;
+        asm volatile("cli; mov %%rsp, %%r8; lea 8(%0), %%rsp; push %%rax; mov %%r8, %%rsp; sti" : :
+                     "r"(rom) : "r8", "memory");
+        good &= *rom == was;
+        digest = mix(digest, was);
+    }
+    report("rom", good);
 }
 
 void __attribute__((used)) run(void)
@@ -374,10 +561,16 @@ void __attribute__((used)) run(void)
     test_code_across();
     test_user();
     test_inputs();
+    test_priority();
     test_strings();
     test_float();
     test_accesses();
+    test_undefined();
     test_halts();
+    test_waits();
+    test_tables();
+    test_a20();
+    test_rom();
     digest = interrupts;
     report("interrupts", interrupts > 200);
     power_off();

@@ -10,8 +10,7 @@
 #ifndef PC_H
 #define PC_H
 
-#include <stdbool.h>
-#include <stdint.h>
+#include "io.h"
 
 #define PAGE        4096
 #define BLOCK       0x200000ul
@@ -48,9 +47,6 @@
 #define IPI_VECTOR      0x41            /* from another vCPU */
 #define CALL_VECTOR     0x80            /* user mode returns from run_as_user() */
 
-#define COM1        0x3f8
-#define SHUTDOWN    0x604               /* q35: PM1a control */
-
 static uint64_t level4[512] __attribute__((aligned(PAGE), used));
 static uint64_t level3[512] __attribute__((aligned(PAGE), used));
 static uint64_t level2[4][512] __attribute__((aligned(PAGE), used));
@@ -61,52 +57,6 @@ static uint8_t interrupt_stack[PAGE] __attribute__((aligned(PAGE), used));
 static volatile uint64_t *watched;      /* a word that the interrupt handler reads; NULL: none */
 static volatile uint64_t digest, interrupts, faults;
 static volatile uint64_t after_fault;   /* where to go on after a fault */
-
-static inline uint64_t mix(uint64_t digest, uint64_t value)
-{
-    digest = (digest ^ value) * 0x9e3779b97f4a7c15ul;
-    return digest ^ digest >> 32;
-}
-
-static inline void outb(uint16_t port, uint8_t value)
-{
-    asm volatile("outb %0, %1" : : "a"(value), "Nd"(port));
-}
-
-static inline void outw(uint16_t port, uint16_t value)
-{
-    asm volatile("outw %0, %1" : : "a"(value), "Nd"(port));
-}
-
-static inline uint8_t inb(uint16_t port)
-{
-    uint8_t value;
-
-    asm volatile("inb %1, %0" : "=a"(value) : "Nd"(port));
-    return value;
-}
-
-static inline uint64_t rdtsc(void)
-{
-    uint32_t low, high;
-
-    asm volatile("rdtsc" : "=a"(low), "=d"(high) : : "memory");
-    return (uint64_t)high << 32 | low;
-}
-
-static inline uint64_t read_msr(uint32_t number)
-{
-    uint32_t low, high;
-
-    asm volatile("rdmsr" : "=a"(low), "=d"(high) : "c"(number) : "memory");
-    return (uint64_t)high << 32 | low;
-}
-
-static inline void write_msr(uint32_t number, uint64_t value)
-{
-    asm volatile("wrmsr" : : "c"(number), "a"((uint32_t)value), "d"((uint32_t)(value >> 32))
-                 : "memory");
-}
 
 #define read_cr(name) ({                                                    \
     uint64_t value_;                                                        \
@@ -319,32 +269,9 @@ static inline void put_user_code(const uint8_t *code, unsigned size)
 
 /* --- console ---------------------------------------------------------------------- */
 
-static inline void put(char c)
-{
-    while (!(inb(COM1 + 5) & 0x20)) {
-    }
-    outb(COM1, c);
-}
-
-static inline void say(const char *text)
-{
-    while (*text) {
-        put(*text++);
-    }
-}
-
 static inline void report(const char *name, bool good)
 {
-    say(name);
-    if (good) {
-        say(" ");
-        for (int shift = 60; shift >= 0; shift -= 4) {
-            put("0123456789abcdef"[digest >> shift & 15]);
-        }
-    } else {
-        say(" bad");
-    }
-    say("\r\n");
+    say_result(name, good, digest, 16);
 }
 
 static inline void power_off(void)

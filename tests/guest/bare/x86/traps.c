@@ -6,14 +6,12 @@
  *
  * Each test mixes what it sees into a digest, as in one.c.
  */
-#include "pc.h"
+#include "gates.h"
 
 #define EDGE        (PLAY + 33 * PAGE)  /* stacks of tests end here */
 #define BELOW       32                  /* the entry of the page below */
-#define GATE        0x40
 #define UNUSED_CODE 0x50                /* a descriptor whose accessed flag is clear */
 #define UNUSED_DATA 0x58
-#define FAST_CODE   0x80                /* SYSENTER: then the kernel's data, user code and data */
 #define EXTERNAL_VECTOR 0x30            /* from the PIC */
 #define SELF        0x40000             /* the shorthand of the APIC's command */
 #define SELF_NMI    (SELF | 0x4400)
@@ -50,10 +48,6 @@ static void start_table(void)
         table[i] = gdt[i];
     }
     table[UNUSED_CODE / 8] = 0x00cffa000000ffff;
-    table[FAST_CODE / 8] = gdt[CODE / 8];
-    table[FAST_CODE / 8 + 1] = gdt[DATA / 8];
-    table[FAST_CODE / 8 + 4] = gdt[USER_CODE / 8];
-    table[FAST_CODE / 8 + 5] = gdt[USER_DATA / 8];
     table[UNUSED_DATA / 8] = 0x00cff2000000ffff;
     asm volatile("lgdt %0" : : "m"(gdtr) : "memory");
 }
@@ -332,18 +326,8 @@ static void test_points(void)
 
 /* --- gates and segments ------------------------------------------------------------ */
 
-asm("gate_entry:\n"
-    "    incq gate_calls(%rip)\n"
-    "    lretq\n"
-    "sysenter_entry:\n"
-    "    incq gate_calls(%rip)\n"
-    "    mov %r12, %rdx\n"
-    "    mov %r13, %rcx\n"
-    "    sti\n"
-    "    sysexitq\n"
-    "user_begin:\n"
-    "    mov $20, %ebx\n"
-    "1:  mov $0x58, %ecx\n"
+USER_OF_GATES(20,
+    "    mov $0x58, %ecx\n"
     "    mov %ecx, %fs\n"
     "    mov %ecx, %gs\n"
     "    lsl %ecx, %esi\n"
@@ -358,52 +342,14 @@ asm("gate_entry:\n"
     "    verr %cx\n"
     "    mov $0x123, %ecx\n"            /* behind the table's end */
     "    lar %ecx, %esi\n"
-    "    mov %fs, %ecx\n"
-    "    lea user_stack_top(%rip), %rsp\n"
-    "    lcall *user_gate(%rip)\n"
-    "    cmpb $0, user_sysenter(%rip)\n"
-    "    je 2f\n"
-    "    mov %rsp, %r13\n"
-    "    lea 2f(%rip), %r12\n"
-    "    sysenter\n"
-    "2:  dec %ebx\n"
-    "    jnz 1b\n"
-    "    mov $42, %eax\n"
-    "    int $0x80\n"
-    "    .balign 8\n"
-    "user_gate:\n"
-    "    .long 0\n"
-    "    .short 0x43\n"
-    "user_sysenter:\n"
-    "    .byte 0\n"
-    "    .balign 16\n"
-    "    .skip 64\n"
-    "user_stack_top:\n"
-    "user_end:\n");
-
-static volatile uint64_t gate_calls __attribute__((used));
-
-static bool is_intel(void)
-{
-    uint32_t a = 0, b, c = 0, d;
-
-    asm volatile("cpuid" : "+a"(a), "=b"(b), "+c"(c), "=d"(d));
-    return b == 0x756e6547;
-}
+    "    mov %fs, %ecx\n");
 
 static void test_gates(void)
 {
-    extern uint8_t user_begin[], user_end[], user_sysenter[], gate_entry[], sysenter_entry[];
-    uint64_t entry = (uint64_t)gate_entry, accessed = 1ul << 40;
+    unsigned entries = start_gates(table);
+    uint64_t accessed = 1ul << 40;
     bool good = true;
 
-    *user_sysenter = is_intel();        /* AMD has SYSENTER in 32-bit mode only */
-    put_user_code(user_begin, user_end - user_begin);
-    write_msr(0x174, FAST_CODE);
-    write_msr(0x175, (uint64_t)interrupt_stack + PAGE);
-    write_msr(0x176, (uint64_t)sysenter_entry);
-    table[GATE / 8] = (entry & 0xffff) | CODE << 16 | 0xecul << 40 | (entry >> 16 & 0xffff) << 48;
-    table[GATE / 8 + 1] = entry >> 32;
     watched = &table[UNUSED_DATA / 8];
     for (int i = 0; i < 200; i++) {
         ((volatile uint64_t *)table)[UNUSED_DATA / 8] &= ~accessed;
@@ -412,7 +358,7 @@ static void test_gates(void)
     }
     watched = 0;
     digest = mix(digest, gate_calls);
-    report("gates", good && gate_calls == (*user_sysenter ? 8000 : 4000));
+    report("gates", good && gate_calls == entries * 4000);
 }
 
 /* Segments with bases, in the kernel. */
@@ -455,14 +401,6 @@ static bool count_external(Frame *frame)
     return true;
 }
 
-static uint32_t read_pm_timer(void)
-{
-    uint32_t value;
-
-    asm volatile("inl %1, %0" : "=a"(value) : "Nd"((uint16_t)0x608));
-    return value;
-}
-
 /* The PIT interrupts through the PIC; the ACPI timer and the PIT are read. */
 static void test_pit(void)
 {
@@ -477,7 +415,7 @@ static void test_pit(void)
     outb(0x40, 1193 >> 8);
     APIC[0x350 / 4] = 0x700;            /* LINT0: from the PIC */
     while (external < 30) {
-        digest = mix(digest, read_pm_timer());
+        digest = mix(digest, inl(0x608));
         outb(0x43, 0);
         digest = mix(digest, inb(0x40));
         digest = mix(digest, inb(0x40));
@@ -529,10 +467,8 @@ static void write_bad_msr(uint32_t number, uint32_t value)
 static void test_x2apic(void)
 {
     uint64_t before = faults, was = interrupts;
-    uint32_t a = 1, b, c = 0, d;
 
-    asm volatile("cpuid" : "+a"(a), "=b"(b), "+c"(c), "=d"(d));
-    if (c >> 21 & 1) {
+    if (cpuid(1).c >> 21 & 1) {
         asm volatile("cli");
         hook = serve_x2apic;
         write_msr(0x1b, read_msr(0x1b) | 1 << 10);

@@ -7,6 +7,7 @@
  *
  * Each test mixes what it sees into a digest, as in several.c.
  */
+#include "gates.h"
 #include "others.h"
 
 #define EDGE    (PLAY + 21 * PAGE)
@@ -26,13 +27,11 @@ static volatile uint64_t sum[64] __attribute__((aligned(64)));
 
 static void set_up(void)
 {
-    uint32_t a = 7, b, c = 0, d, a1 = 1, b1, c1 = 0, d1;
+    Cpuid basic = cpuid(1), extended = cpuid(7);
 
-    asm volatile("cpuid" : "+a"(a), "=b"(b), "+c"(c), "=d"(d));
-    asm volatile("cpuid" : "+a"(a1), "=b"(b1), "+c"(c1), "=d"(d1));
-    has_avx2 = b >> 5 & 1 && c1 >> 28 & 1 && c1 >> 26 & 1;
-    has_movbe = c1 >> 22 & 1;
-    has_mpx = has_avx2 && b >> 14 & 1;
+    has_avx2 = extended.b >> 5 & 1 && basic.c >> 28 & 1 && basic.c >> 26 & 1;
+    has_movbe = basic.c >> 22 & 1;
+    has_mpx = has_avx2 && extended.b >> 14 & 1;
     if (has_avx2) {
         write_cr("cr4", read_cr("cr4") | 1 << 18);
         asm volatile("xsetbv" : : "a"(has_mpx ? 0x1f : 7), "d"(0), "c"(0));
@@ -347,47 +346,11 @@ static void test_segments(void)
 
 /* --- gates --------------------------------------------------------------------------- */
 
-#define GATE        0x38
-#define FAST_CODE   0x80                /* SYSENTER: then the kernel's data, user code and data */
-
-asm("gate_entry:\n"
-    "    incq gate_calls(%rip)\n"
-    "    lretq\n"
-    "sysenter_entry:\n"
-    "    incq gate_calls(%rip)\n"
-    "    mov %r12, %rdx\n"
-    "    mov %r13, %rcx\n"
-    "    sti\n"
-    "    sysexitq\n"
-    "user_begin:\n"
-    "    mov $10, %ebx\n"
-    "1:  mov $0x1b, %ecx\n"
+USER_OF_GATES(10,
+    "    mov $0x1b, %ecx\n"
     "    mov %ecx, %fs\n"
     "    lar %ecx, %edi\n"
-    "    verw %cx\n"
-    "    lea user_stack_top(%rip), %rsp\n"
-    "    lcall *user_gate(%rip)\n"
-    "    cmpb $0, user_sysenter(%rip)\n"
-    "    je 2f\n"
-    "    mov %rsp, %r13\n"
-    "    lea 2f(%rip), %r12\n"
-    "    sysenter\n"
-    "2:  dec %ebx\n"
-    "    jnz 1b\n"
-    "    mov $42, %eax\n"
-    "    int $0x80\n"
-    "    .balign 8\n"
-    "user_gate:\n"
-    "    .long 0\n"
-    "    .short 0x3b\n"
-    "user_sysenter:\n"
-    "    .byte 0\n"
-    "    .balign 16\n"
-    "    .skip 64\n"
-    "user_stack_top:\n"
-    "user_end:\n");
-
-static volatile uint64_t gate_calls __attribute__((used));
+    "    verw %cx\n");
 
 static void take_what_gates_need(unsigned other)
 {
@@ -402,30 +365,16 @@ static void take_what_gates_need(unsigned other)
 /* User mode enters the kernel while others take the lines that the kernel needs for it. */
 static void test_gates(void)
 {
-    extern uint8_t user_begin[], user_end[], user_sysenter[], gate_entry[], sysenter_entry[];
-    uint64_t entry = (uint64_t)gate_entry;
-    uint32_t a = 0, b, c = 0, d;
+    unsigned entries = start_gates(gdt);
     bool good = true;
 
-    asm volatile("cpuid" : "+a"(a), "=b"(b), "+c"(c), "=d"(d));
-    *user_sysenter = b == 0x756e6547;   /* AMD has SYSENTER in 32-bit mode only */
-    put_user_code(user_begin, user_end - user_begin);
-    write_msr(0x174, FAST_CODE);
-    write_msr(0x175, (uint64_t)interrupt_stack + PAGE);
-    write_msr(0x176, (uint64_t)sysenter_entry);
-    gdt[FAST_CODE / 8] = gdt[CODE / 8];
-    gdt[FAST_CODE / 8 + 1] = gdt[DATA / 8];
-    gdt[FAST_CODE / 8 + 4] = gdt[USER_CODE / 8];
-    gdt[FAST_CODE / 8 + 5] = gdt[USER_DATA / 8];
-    gdt[GATE / 8] = (entry & 0xffff) | CODE << 16 | 0xecul << 40 | (entry >> 16 & 0xffff) << 48;
-    gdt[GATE / 8 + 1] = entry >> 32;
     let_others(take_what_gates_need);
     for (int i = 0; i < 100; i++) {
         good &= run_as_user(USER) == 42;
         digest = mix(digest, gdt[3]);
     }
     stop_others();
-    report("gates", good && gate_calls == (*user_sysenter ? 2000 : 1000));
+    report("gates", good && gate_calls == entries * 1000);
 }
 
 /* --- repeated instructions --------------------------------------------------------- */
