@@ -9,6 +9,7 @@
 #include "system/runstate.h"
 
 #include "hw/recorder/checkpointer.h"
+#include "hw/recorder/live.h"
 #include "hw/recorder/session.h"
 #include "replay/player.h"
 
@@ -16,6 +17,7 @@ void coroutine_fn qmp_recorder_start(const char *directory,
                                      bool has_digest_interval, uint64_t digest_interval,
                                      bool has_checkpoint_interval, double checkpoint_interval,
                                      bool has_keep_seconds, double keep_seconds,
+                                     bool has_live_checkpoints, bool live_checkpoints,
                                      const char *protocol,
                                      bool has_slow_path, bool slow_path,
                                      bool has_max_bytes, uint64_t max_bytes,
@@ -27,6 +29,7 @@ void coroutine_fn qmp_recorder_start(const char *directory,
         .slow_path = has_slow_path && slow_path,
         .checkpoint_interval_s = has_checkpoint_interval ? checkpoint_interval : 0,
         .keep_s = has_keep_seconds ? keep_seconds : 0,
+        .live = has_live_checkpoints && live_checkpoints,
         .limits.bytes = has_max_bytes ? max_bytes : 0,
         .limits.seconds = has_max_seconds ? max_seconds : 0,
         .chaos = has_x_chaos ? x_chaos : 0,
@@ -61,6 +64,11 @@ RecorderCheckpoint *qmp_recorder_checkpoint(Error **errp)
 void qmp_recorder_stop(bool has_pause, bool pause, Error **errp)
 {
     recorder_stop(has_pause && pause, errp);
+}
+
+void qmp_recorder_live(const char *directory, bool has_from, uint32_t from, Error **errp)
+{
+    recorder_live(directory, has_from, from, errp);
 }
 
 void qmp_recorder_replay(const char *directory, RecorderTrace *trace, bool has_threads,

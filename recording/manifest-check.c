@@ -46,7 +46,7 @@ static bool all_of(const char *text, const char *marks)
     return true;
 }
 
-static bool is_line(const char *text)
+bool manifest_is_line(const char *text)
 {
     if (!g_utf8_validate(text, -1, NULL)) {
         return false;
@@ -68,7 +68,7 @@ static bool valid_texts(const Manifest *manifest, GError **error)
         if (key->needed && !*text) {
             return manifest_invalid(error, "[%s] %s is empty", key->group, key->key);
         }
-        if (!(key->kind == TEXT_WORD ? all_of(text, "._=,+-") : is_line(text))) {
+        if (!(key->kind == TEXT_WORD ? all_of(text, "._=,+-") : manifest_is_line(text))) {
             g_autofree char *value = manifest_quote(text);
             return manifest_invalid(error, "[%s] %s has a character that may not be there: %s",
                            key->group, key->key, value);
@@ -99,6 +99,35 @@ static bool valid_checkpoints(const Manifest *manifest, GError **error)
         }
     }
     return true;
+}
+
+/* Check a list in [origin]: how long it is, and that all of it is printable. */
+static bool valid_list(char **list, const char *key, unsigned most, GError **error)
+{
+    unsigned n = g_strv_length(list);
+
+    if (n < 1 || n > most) {
+        return manifest_invalid(error, "[origin] %s has %u items, must have 1 to %u", key, n, most);
+    }
+    for (unsigned i = 0; i < n; i++) {
+        if (!manifest_is_line(list[i])) {
+            g_autofree char *value = manifest_quote(list[i]);
+            return manifest_invalid(error, "[origin] %s has a character that may not be there: %s",
+                                    key, value);
+        }
+    }
+    return true;
+}
+
+static bool valid_origin(const Manifest *manifest, GError **error)
+{
+    char *directory[] = { (char *)text_or_empty(manifest->command_directory), NULL };
+
+    return (!manifest->devices ||
+            valid_list(manifest->devices, "devices", MANIFEST_MAX_DEVICES, error)) &&
+           (!manifest->command ||
+            valid_list(manifest->command, "command", MANIFEST_MAX_WORDS, error)) &&
+           valid_list(directory, "directory", 1, error);
 }
 
 static bool valid_end(const Manifest *manifest, GError **error)
@@ -162,7 +191,8 @@ bool manifest_valid(const Manifest *manifest, GError **error)
         return manifest_invalid(error, "[start] reason is %s, must be " MANIFEST_START_POWER_ON
                        " or " MANIFEST_START_RUNNING, value);
     }
-    return valid_end(manifest, error) && valid_checkpoints(manifest, error);
+    return valid_origin(manifest, error) && valid_end(manifest, error) &&
+           valid_checkpoints(manifest, error);
 }
 
 bool manifest_check_replayable(const Manifest *manifest, GError **error)

@@ -242,6 +242,24 @@ static bool load_orders(Manifest *manifest, GKeyFile *keys, GError **error)
     return true;
 }
 
+/* Recordings that cannot go live have no such section. */
+static bool load_origin(Manifest *manifest, GKeyFile *keys, GError **error)
+{
+    if (!g_key_file_has_group(keys, "origin")) {
+        return true;
+    }
+    manifest->command = g_key_file_get_string_list(keys, "origin", "command", NULL, NULL);
+    if (!manifest->command && g_key_file_has_key(keys, "origin", "command", NULL)) {
+        return manifest_invalid(error, "no usable command in [origin]");
+    }
+    manifest->devices = g_key_file_get_string_list(keys, "origin", "devices", NULL, NULL);
+    if (!manifest->devices) {
+        return manifest_invalid(error, "no usable devices in [origin]");
+    }
+    manifest->command_directory = get_text(keys, "origin", "directory", error);
+    return manifest->command_directory && get_bool(keys, "origin", "live", &manifest->live, error);
+}
+
 static Manifest *from_keys(GKeyFile *keys, SummedTextSum sum, GError **error)
 {
     g_autoptr(Manifest) manifest = NULL;
@@ -267,6 +285,7 @@ static Manifest *from_keys(GKeyFile *keys, SummedTextSum sum, GError **error)
                     &manifest->console_address, error) ||
         !get_number(keys, "start", "time", INT64_MAX, &start_time, error) ||
         !load_orders(manifest, keys, error) ||
+        !load_origin(manifest, keys, error) ||
         !load_end(manifest, keys, error)) {
         return NULL;
     }

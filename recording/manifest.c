@@ -86,6 +86,9 @@ void manifest_free(Manifest *manifest)
     }
     point_free(manifest->end);
     point_free(manifest->cut);
+    g_strfreev(manifest->command);
+    g_strfreev(manifest->devices);
+    g_free(manifest->command_directory);
     g_free(manifest->register_digests);
     g_free(manifest->instructions);
     g_ptr_array_unref(manifest->checkpoints);
@@ -121,6 +124,22 @@ static void set_numbers(GKeyFile *keys, const char *key, bool hex,
     g_key_file_set_string(keys, "end", key, text->str);
 }
 
+static void set_list(GKeyFile *keys, const char *key, char **list)
+{
+    g_key_file_set_string_list(keys, "origin", key, (const char *const *)list, g_strv_length(list));
+}
+
+/* Set what is needed to let the guest go on. */
+static void set_origin(GKeyFile *keys, const Manifest *manifest)
+{
+    g_key_file_set_boolean(keys, "origin", "live", true);
+    set_list(keys, "devices", manifest->devices);
+    g_key_file_set_string(keys, "origin", "directory", text_or_empty(manifest->command_directory));
+    if (manifest->command) {
+        set_list(keys, "command", manifest->command);
+    }
+}
+
 /* Return the text of the manifest, with its checksum, to be freed by the caller. */
 static GString *manifest_format(const Manifest *manifest)
 {
@@ -146,6 +165,9 @@ static GString *manifest_format(const Manifest *manifest)
         g_key_file_set_string(keys, "order", "recorded", orders);
     }
     g_key_file_set_int64(keys, "start", "time", manifest->start_time);
+    if (manifest->live) {
+        set_origin(keys, manifest);
+    }
     g_key_file_set_boolean(keys, "end", "complete", manifest->complete);
     if (manifest->cut) {
         g_autofree char *cut = point_format(manifest->cut);

@@ -44,6 +44,15 @@ typedef struct Manifest {
     char *start;                /* MANIFEST_START_... */
     int64_t start_time;         /* seconds since 1970; informational */
 
+    /*
+     * Checkpoints have the state of devices, so the guest can go on from them.  How its QEMU was
+     * started is for the user to see: a recording may come from anybody, so nothing is run unasked.
+     */
+    bool live;
+    char **command;             /* QEMU's command line; NULL: unknown */
+    char *command_directory;    /* where it was started; "" if unknown */
+    char **devices;             /* path and type of each device, sorted */
+
     /* The end.  The fields from @seconds on have no meaning unless @end is set. */
     bool complete;
     char *end_reason;           /* "stopped", "guest-shutdown", ... */
@@ -67,6 +76,8 @@ typedef struct Manifest {
 #define MANIFEST_MAX_BYTES       (1 << 20)
 #define MANIFEST_MAX_RAM         (UINT64_C(1) << 44)
 #define MANIFEST_MAX_CHECKPOINTS 10000
+#define MANIFEST_MAX_WORDS       1000       /* of QEMU's command line */
+#define MANIFEST_MAX_DEVICES     5000
 
 /*
  * Return the manifest of a recording that this build starts, of a machine with
@@ -100,6 +111,9 @@ bool manifest_save_at(const Manifest *manifest, int directory_fd, const char *di
  * sound, but may be of another build; see manifest_check_replayable().
  */
 Manifest *manifest_load(const char *directory, GError **error);
+
+/* Return true if @text is UTF-8, and all of it printable: so it can be a line of a manifest. */
+bool manifest_is_line(const char *text);
 
 /* Return true if this build can replay it: the log version and the patches to QEMU are the same. */
 bool manifest_check_replayable(const Manifest *manifest, GError **error);

@@ -25,6 +25,7 @@ typedef struct Control {
     gboolean pause;             /* stop */
     double checkpoint_interval; /* start, in seconds; 0: only the first checkpoint */
     double keep_seconds;        /* start; 0: keep all */
+    gboolean live;              /* start */
     gboolean json;              /* status */
 } Control;
 
@@ -64,6 +65,8 @@ static const char start_usage[] =
     "  --checkpoint-interval S   make a checkpoint every S seconds, where replay can\n"
     "                    begin\n"
     "  --keep-seconds S  keep the last S seconds only, in bounded space\n"
+    "  --live            save the state of devices in each checkpoint, so that the\n"
+    "                    guest can go on from there (reprise live)\n"
     "  --order LIST      how the order of steps is recorded: fdr (the default),\n"
     "                    karma[:N], rerun[:N], or several, separated by commas;\n"
     "                    N: most steps of an episode (default: 16384; 0: any)\n"
@@ -179,6 +182,9 @@ static char *start_arguments(const Control *control, GError **error)
     if (control->keep_seconds > 0) {
         json_double(&arguments, "keep-seconds", control->keep_seconds);
     }
+    if (control->live) {
+        json_bool(&arguments, "live-checkpoints", true);
+    }
     if (!emulator_put_path(&arguments, "directory", control->directory, error)) {
         return NULL;
     }
@@ -196,6 +202,7 @@ int run_start(int argc, char **argv)
         { "checkpoint-interval", 0, 0, G_OPTION_ARG_DOUBLE, &control.checkpoint_interval, NULL,
           NULL },
         { "keep-seconds", 0, 0, G_OPTION_ARG_DOUBLE, &control.keep_seconds, NULL, NULL },
+        { "live", 0, 0, G_OPTION_ARG_NONE, &control.live, NULL, NULL },
         { "order", 0, 0, G_OPTION_ARG_STRING, &control.order, NULL, NULL },
         { "digest-interval", 0, 0, G_OPTION_ARG_INT64, &control.digest_interval, NULL, NULL },
         G_OPTION_ENTRY_NULL

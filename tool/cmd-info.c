@@ -370,6 +370,7 @@ static void print_json(const Info *info)
     json_u64(&json, "console_address", manifest->console_address);
     json_string(&json, "start", manifest->start);
     json_u64(&json, "start_time", manifest->start_time);
+    json_bool(&json, "live", manifest->live);
     json_u64(&json, "log_version", manifest->log_version);
     json_string(&json, "reprise_version", manifest->reprise_version);
     json_string(&json, "patch_level", manifest->patch_level);
@@ -446,6 +447,9 @@ static void print_table(const Info *info)
     row("cpu", "%u x %s", manifest->n_vcpus, manifest->cpu);
     row("ram", "%s", ram);
     row("started", "%s", manifest->start);
+    if (manifest->live) {
+        row("goes live", "%s", "yes, from each checkpoint: reprise live");
+    }
     row("complete", "%s%s%s", is_complete(info) ? "yes" : "no",
         *manifest->end_reason ? ", " : "", manifest->end_reason);
     row("replayable", "%s", manifest_check_replayable(manifest, &why) ? "yes" : why->message);

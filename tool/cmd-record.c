@@ -16,6 +16,7 @@
 #include "base/disk-usage.h"
 #include "recording/manifest.h"
 #include "tool/emulator.h"
+#include "tool/origin.h"
 #include "tool/progress.h"
 #include "tool/tool.h"
 
@@ -30,9 +31,10 @@ typedef struct Record {
     int64_t digest_interval;    /* 0: QEMU's default */
     double checkpoint_interval; /* in seconds; 0: only the first checkpoint */
     double keep_seconds;        /* 0: keep all */
+    gboolean live;              /* the guest can go on from each checkpoint */
+    Origin origin;              /* what to go on from; no directory: nothing */
     gboolean slow_path;
     int64_t chaos;              /* a seed, for tests (docs/develop.md); 0: none */
-    char **command;             /* the user's QEMU, after "--"; NULL: the stock guest */
 
     /* How the recording ended, as far as known. */
     char *reason;               /* from QEMU's RECORDER_STOPPED; NULL: none came */
@@ -47,6 +49,7 @@ static void record_clear(Record *record)
     g_free(record->max_size);
     g_free(record->order);
     g_free(record->qmp);
+    g_free(record->origin.directory);
     g_free(record->reason);
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Record, record_clear)
@@ -62,7 +65,7 @@ static const char usage[] =
     "  -o, --output DIR  where to put the recording: a new or empty directory\n"
     "  --image NAME      instead of the stock guest's, an image that images/build\n"
     "                    made: its name in build/images, or its path\n"
-    "  --arch A          the stock guest's architecture (default: aarch64)\n"
+    "  --arch A          the stock guest's architecture (default: the host's)\n"
     "  --smp N           its vCPUs (default: 1)\n"
     "  --mem MiB         its memory (default: 512)\n"
     "  --run CMD         what it runs (default: a shell; Ctrl-A X ends it)\n"
@@ -75,6 +78,12 @@ static const char usage[] =
     "                    begin (default: only at the start)\n"
     "  --keep-seconds S  keep the last S seconds only, in bounded space, until the\n"
     "                    recording is stopped or the guest ends or panics\n"
+    "  --live            save the state of devices in each checkpoint, so that the\n"
+    "                    guest can go on from there (reprise live)\n"
+    "  --continue DIR    record a guest that goes on from a checkpoint of DIR, made\n"
+    "                    with --live; QEMU ARG... has the same devices\n"
+    "  --from N          which one (default: the last)\n"
+    "  --as-recorded     start QEMU as it was started for DIR (reprise live --print)\n"
     "  --order LIST      how the order of steps is recorded: fdr (the default),\n"
     "                    karma[:N], rerun[:N], or several, separated by commas;\n"
     "                    N: most steps of an episode (default: 16384; 0: any)\n"
@@ -93,10 +102,17 @@ static const char *check_options(const Record *record)
     if (!record->given || !*record->given) {
         return "where to? Give a new directory with -o";
     }
-    if (record->command && stock_guest_is_given(&record->guest)) {
+    if (record->origin.directory && stock_guest_is_given(&record->guest)) {
+        return "--image, --arch, --smp, --mem, --run are for the stock guest, not --continue";
+    }
+    if (!record->origin.directory &&
+        (record->origin.from != ORIGIN_LAST || record->origin.as_recorded)) {
+        return "--from and --as-recorded: of which recording? Give --continue DIR";
+    }
+    if (record->origin.command && stock_guest_is_given(&record->guest)) {
         return "--image, --arch, --smp, --mem and --run are for the stock guest, not with -- QEMU";
     }
-    if (record->command && !record->command[0]) {
+    if (record->origin.command && !record->origin.command[0]) {
         return "no QEMU after --";
     }
     if (record->guest.smp < 0 || record->guest.mem < 0) {
@@ -120,7 +136,7 @@ static const char *check_options(const Record *record)
     if (record->max_size && !parse_size(record->max_size)) {
         return "--max-size: a size, such as 500M";
     }
-    return NULL;
+    return record->origin.directory ? origin_objection(&record->origin) : NULL;
 }
 
 /* Return false if the command ends here, with exit status *@status. */
@@ -141,6 +157,10 @@ static bool parse_arguments(Record *record, int argc, char **argv, int *status)
         { "checkpoint-interval", 0, 0, G_OPTION_ARG_DOUBLE, &record->checkpoint_interval, NULL,
           NULL },
         { "keep-seconds", 0, 0, G_OPTION_ARG_DOUBLE, &record->keep_seconds, NULL, NULL },
+        { "live", 0, 0, G_OPTION_ARG_NONE, &record->live, NULL, NULL },
+        { "continue", 0, 0, G_OPTION_ARG_FILENAME, &record->origin.directory, NULL, NULL },
+        { "from", 0, 0, G_OPTION_ARG_INT, &record->origin.from, NULL, NULL },
+        { "as-recorded", 0, 0, G_OPTION_ARG_NONE, &record->origin.as_recorded, NULL, NULL },
         { "order", 0, 0, G_OPTION_ARG_STRING, &record->order, NULL, NULL },
         { "digest-interval", 0, 0, G_OPTION_ARG_INT64, &record->digest_interval, NULL, NULL },
         { "slow-path", 0, 0, G_OPTION_ARG_NONE, &record->slow_path, NULL, NULL },
@@ -149,7 +169,7 @@ static bool parse_arguments(Record *record, int argc, char **argv, int *status)
     };
     const char *objection;
 
-    record->command = emulator_arguments(&argc, argv);
+    record->origin.command = emulator_arguments(&argc, argv);
     if (!parse_options("record", entries, &help, usage, &argc, &argv, status)) {
         return false;
     }
@@ -166,25 +186,19 @@ static bool parse_arguments(Record *record, int argc, char **argv, int *status)
         return false;
     }
     record->directory = g_canonicalize_filename(record->given, NULL);
+    /* QEMU may be started in another directory. */
+    make_absolute(&record->qmp);
+    make_absolute(&record->origin.directory);
     return true;
 }
 
-/* --- the guest -------------------------------------------------------------- */
-
-/*
- * Return the user's command, to be freed by the caller.  A name without a directory, such as
- * "qemu-system-aarch64", means the emulator beside the tool if there is one.
- */
-static char **users_command(const Record *record)
+static char **guest_command(const Record *record, GError **error)
 {
-    char **command = g_strdupv(record->command);
-    char *ours = strchr(command[0], '/') ? NULL : emulator_find(command[0]);
-
-    if (ours) {
-        g_free(command[0]);
-        command[0] = ours;
+    if (record->origin.directory) {
+        return origin_command(&record->origin, error);
     }
-    return command;
+    return record->origin.command ? emulator_users_command(record->origin.command)
+                           : emulator_stock_command(&record->guest, error);
 }
 
 /* --- recording -------------------------------------------------------------- */
@@ -314,6 +328,9 @@ static char *task_arguments(const Record *record, GError **error)
     if (record->keep_seconds) {
         json_double(&arguments, "keep-seconds", record->keep_seconds);
     }
+    if (record->live) {
+        json_bool(&arguments, "live-checkpoints", true);
+    }
     if (record->order) {
         json_string(&arguments, "protocol", record->order);
     }
@@ -338,7 +355,7 @@ static char *task_arguments(const Record *record, GError **error)
 
 int run_record(int argc, char **argv)
 {
-    g_auto(Record) record = { 0 };
+    g_auto(Record) record = { .origin.from = ORIGIN_LAST };
     g_auto(GStrv) command = NULL;
     g_autofree char *arguments = NULL;
     g_autoptr(Emulator) emulator = NULL;
@@ -348,14 +365,14 @@ int run_record(int argc, char **argv)
     if (!parse_arguments(&record, argc, argv, &status)) {
         return status;
     }
-    command = record.command ? users_command(&record)
-                             : emulator_stock_command(&record.guest, &error);
+    command = guest_command(&record, &error);
     if (!command || !(arguments = task_arguments(&record, &error)) ||
-        !(emulator = emulator_start_task(command, record.qmp, !record.guest.run, "recorder-start",
-                                         arguments, &error))) {
+        !(emulator = emulator_start(command, record.qmp, !record.guest.run, &error))) {
         return input_error(error);
     }
-    if (!emulator_execute(emulator, "cont", NULL, &error)) {
+    if ((record.origin.directory && !origin_load(&record.origin, emulator, &error)) ||
+        !emulator_execute(emulator, "recorder-start", arguments, &error) ||
+        !emulator_execute(emulator, "cont", NULL, &error)) {
         emulator_quit(emulator);
         return input_error(error);
     }

@@ -81,6 +81,18 @@ char **emulator_stock_command(const StockGuest *guest, GError **error)
     return g_shell_parse_argv(output, NULL, &command, error) ? command : NULL;
 }
 
+char **emulator_users_command(char **given)
+{
+    char **command = g_strdupv(given);
+    char *ours = strchr(command[0], '/') ? NULL : emulator_find(command[0]);
+
+    if (ours) {
+        g_free(command[0]);
+        command[0] = ours;
+    }
+    return command;
+}
+
 char **emulator_arguments(int *argc, char **argv)
 {
     for (int i = 1; i < *argc; i++) {

@@ -67,6 +67,12 @@ bool stock_guest_is_given(const StockGuest *guest);
 char **emulator_stock_command(const StockGuest *guest, GError **error);
 
 /*
+ * Return a copy of the user's command, to be freed with g_strfreev().  A name without a directory,
+ * such as "qemu-system-aarch64", means the emulator beside the tool if there is one.
+ */
+char **emulator_users_command(char **command);
+
+/*
  * Return the arguments after "--" and end *@argc before it; NULL if there is no "--".  The result
  * points into @argv.
  */

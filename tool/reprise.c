@@ -34,6 +34,7 @@ static const Command commands[] = {
     { "dump", run_dump, "print the events of a recording's logs" },
     { "help", run_help, "show this text, or that of a command" },
     { "info", run_info, "show what a recording is of, and its size" },
+    { "live", run_live, "let a recorded guest go on from a checkpoint" },
     { "pack", run_pack, "put a recording into one file, to be sent to somebody" },
     { "record", run_record, "record a guest until it ends or is stopped" },
     { "repair", run_repair, "cut a damaged recording to what can be replayed" },
@@ -96,6 +97,16 @@ const char *take_option_value(const char *option, int argc, char **argv)
         }
     }
     return value;
+}
+
+void make_absolute(char **path)
+{
+    char *given = *path;
+
+    if (given) {
+        *path = g_canonicalize_filename(given, NULL);
+        g_free(given);
+    }
 }
 
 uint64_t parse_size(const char *text)

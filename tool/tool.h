@@ -34,6 +34,9 @@ bool parse_options(const char *command, const GOptionEntry *entries, const gbool
  */
 const char *take_option_value(const char *option, int argc, char **argv);
 
+/* Make @path absolute, if it is not NULL. */
+void make_absolute(char **path);
+
 /* For sizes in messages. */
 #define MIB 1048576.0
 
@@ -53,6 +56,7 @@ int run_convert(int argc, char **argv);
 int run_debug(int argc, char **argv);
 int run_dump(int argc, char **argv);
 int run_info(int argc, char **argv);
+int run_live(int argc, char **argv);
 int run_pack(int argc, char **argv);
 int run_record(int argc, char **argv);
 int run_repair(int argc, char **argv);

@@ -31,6 +31,7 @@
 #include "hw/recorder/paused.h"
 #include "hw/recorder/recorder.h"
 #include "hw/recorder/session.h"
+#include "hw/recorder/stand-still.h"
 #include "hw/recorder/vcpu.h"
 #include "recording/checkpoint-position.h"
 #include "recording/checkpoint-sums.h"
@@ -312,28 +313,61 @@ static bool is_there(Error **errp)
     return true;
 }
 
+/* Devices go on, unless their state is saved, too. */
+static void stop(bool devices)
+{
+    if (devices) {
+        recorder_stand_still();
+    } else {
+        pause_all_vcpus();
+    }
+}
+
+static void go_on(bool devices)
+{
+    if (devices) {
+        recorder_go_on();
+    } else {
+        resume_all_vcpus();
+    }
+}
+
+static bool save_stopped(Pending *pending, Error **errp)
+{
+    /* While disks completed their requests, the main loop may have ended the recording. */
+    if (!checkpoints.recording) {
+        error_setg(errp, "the recording has ended meanwhile");
+        return false;
+    }
+    recorder_dma_hold();
+    pending->ram = machine_state_save_changes(pending->directory, checkpoints.manifest->live,
+                                              &pending->bytes, errp);
+    if (pending->ram) {
+        pending->place = where();
+    }
+    recorder_dma_release();
+    return pending->ram;
+}
+
 static bool save(Pending *pending, Error **errp)
 {
+    bool devices = checkpoints.manifest->live;
     bool was_running = runstate_is_running();
     int64_t began = pending->made_us = g_get_monotonic_time();
+    bool saved;
 
     if (!is_there(errp)) {
         return false;
     }
     if (was_running) {
-        pause_all_vcpus();
+        stop(devices);
     }
-    recorder_dma_hold();
-    pending->ram = machine_state_save_changes(pending->directory, &pending->bytes, errp);
-    if (pending->ram) {
-        pending->place = where();
-    }
-    recorder_dma_release();
+    saved = save_stopped(pending, errp);
     if (was_running) {
-        resume_all_vcpus();
+        go_on(devices);
     }
     pending->pause_s = (g_get_monotonic_time() - began) / 1e6;
-    return pending->ram;
+    return saved && checkpoints.recording;      /* registers may have been changed meanwhile */
 }
 
 static bool begin(Error **errp)
@@ -345,7 +379,9 @@ static bool begin(Error **errp)
     pending->directory = g_build_filename(checkpoints.recording, pending->name, NULL);
     if (!save(pending, errp)) {
         /* The dirty bits may be cleared already, so no later checkpoint would be right. */
-        recorder_fail("%s", error_get_pretty(*errp));
+        if (checkpoints.recording) {
+            recorder_fail("%s", error_get_pretty(*errp));
+        }
         pending_free(pending);
         return false;
     }

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * The state of a stopped machine in a directory of its own: `ram`, main memory; `cpus`, the
- * registers of each vCPU; `devices`, everything else that QEMU would migrate, for recordings that
- * may go live again one day; `sums`, checksums of all but `ram`.  On machines whose memory map may
+ * registers of each vCPU; `devices`, everything else that QEMU would migrate, if the guest may go
+ * live from there (live.h); `sums`, checksums of all but `ram`.  On machines whose memory map may
  * change also `map`, where the guest finds memory, and `roms`, what is in its ROMs.
  *
  * Translations and code are not part of it: they are coherent copies, and replay makes them anew.
  *
- * Later checkpoints have no `devices`, and only that part of RAM which has changed since the
- * checkpoint before.  QEMU's dirty bits for migration tell which pages were written.  A vCPU sets
- * the bit with its first store to a page whose bit is clear.  Other writers call
- * machine_state_written().
+ * Later checkpoints have only that part of RAM which has changed since the checkpoint before.
+ * QEMU's dirty bits for migration tell which pages were written.  A vCPU sets the bit with its
+ * first store to a page whose bit is clear.  Other writers call machine_state_written().
  *
  * Main thread, BQL held, vCPUs stopped, unless machine-state.h says otherwise.
  */
@@ -23,6 +22,7 @@
 #include "hw/core/sysemu-cpu-ops.h"
 #include "io/channel-buffer.h"
 #include "io/channel-file.h"
+#include "migration/global_state.h"
 #include "migration/qemu-file.h"
 #include "migration/savevm.h"
 #include "migration/vmstate.h"
@@ -154,12 +154,16 @@ static bool load_ram(const char *directory, bool changes, Error **errp)
  * Return the reason of a failure.  Loading fails for one of two reasons, which QEMU's error codes
  * do not distinguish.
  */
-static const char *why_not(bool write, int failed, int file_error)
+static const char *why_not(const char *name, bool write, int failed, int file_error)
 {
     if (write) {
         return strerror(failed < 0 ? -failed : EIO);
     }
-    return file_error ? "it is truncated" : "it does not fit this CPU model";
+    if (file_error) {
+        return "it is truncated";
+    }
+    return g_str_equal(name, CHECKPOINT_CPUS) ? "it does not fit this CPU model"
+                                              : "this machine has other devices";
 }
 
 /* Run @fn on the file @name of the checkpoint. */
@@ -186,7 +190,7 @@ static bool with_file(const char *directory, const char *name, bool write, State
     }
     if (failed) {
         error_setg(errp, "cannot %s %s: %s", write ? "write" : "use", path,
-                   why_not(write, failed, file_error));
+                   why_not(name, write, failed, file_error));
         return false;
     }
     return true;
@@ -317,6 +321,22 @@ void machine_state_load_registers(const GByteArray *bytes)
     object_unref(OBJECT(channel));
 }
 
+static int save_devices(QEMUFile *file)
+{
+    global_state_store_running();       /* one of the sections; it cannot be loaded otherwise */
+    return qemu_save_device_state(file);
+}
+
+/* QEMU's own function expects to be behind the header. */
+static int load_devices(QEMUFile *file)
+{
+    if (qemu_get_be32(file) != QEMU_VM_FILE_MAGIC ||
+        qemu_get_be32(file) != QEMU_VM_FILE_VERSION) {
+        return -EINVAL;
+    }
+    return qemu_load_device_state(file);
+}
+
 /* Save where the guest finds memory, and its ROMs. */
 static bool save_map(const char *directory, Error **errp)
 {
@@ -369,7 +389,7 @@ static bool save_state(const char *directory, bool devices, Error **errp)
     }
     if (devices) {
         names[n++] = CHECKPOINT_DEVICES;
-        if (!with_file(directory, CHECKPOINT_DEVICES, true, qemu_save_device_state, errp)) {
+        if (!with_file(directory, CHECKPOINT_DEVICES, true, save_devices, errp)) {
             return false;
         }
     }
@@ -410,23 +430,24 @@ static bool make_directory(const char *directory, Error **errp)
     return true;
 }
 
-static RamImageWriter *save_all(const char *directory, Error **errp)
+static RamImageWriter *save_all(const char *directory, bool devices, Error **errp)
 {
     uint64_t n_changed;
 
-    if (!save_state(directory, true, errp)) {
+    if (!save_state(directory, devices, errp)) {
         return NULL;
     }
     g_free(take_changes(&n_changed));
     return save_ram(directory, NULL, errp);
 }
 
-static RamImageWriter *save_changes(const char *directory, uint64_t *bytes, Error **errp)
+static RamImageWriter *save_changes(const char *directory, bool devices, uint64_t *bytes,
+                                    Error **errp)
 {
     g_autofree uint64_t *changed = NULL;
     uint64_t n_changed;
 
-    if (!save_state(directory, false, errp)) {
+    if (!save_state(directory, devices, errp)) {
         return NULL;
     }
     changed = take_changes(&n_changed);
@@ -438,34 +459,35 @@ static RamImageWriter *save_changes(const char *directory, uint64_t *bytes, Erro
  * Save all of memory, or only what has changed if @changed_bytes is not NULL.  Remove @directory
  * after a failure, but not if it existed before.
  */
-static RamImageWriter *save_or_remove(const char *directory, uint64_t *changed_bytes, Error **errp)
+static RamImageWriter *save_or_remove(const char *directory, bool devices, uint64_t *changed_bytes,
+                                      Error **errp)
 {
     RamImageWriter *ram;
 
     if (!make_directory(directory, errp)) {
         return NULL;
     }
-    ram = changed_bytes ? save_changes(directory, changed_bytes, errp) : save_all(directory, errp);
+    ram = changed_bytes ? save_changes(directory, devices, changed_bytes, errp)
+                        : save_all(directory, devices, errp);
     if (!ram) {
         checkpoint_remove(directory);
     }
     return ram;
 }
 
-RamImageWriter *machine_state_save(const char *directory, Error **errp)
+RamImageWriter *machine_state_save(const char *directory, bool devices, Error **errp)
 {
-    return save_or_remove(directory, NULL, errp);
+    return save_or_remove(directory, devices, NULL, errp);
 }
 
-RamImageWriter *machine_state_save_changes(const char *directory, uint64_t *bytes, Error **errp)
+RamImageWriter *machine_state_save_changes(const char *directory, bool devices, uint64_t *bytes,
+                                           Error **errp)
 {
-    return save_or_remove(directory, bytes, errp);
+    return save_or_remove(directory, devices, bytes, errp);
 }
 
-bool machine_state_load(const char *recording, char *const *names, unsigned number, Error **errp)
+static bool load_memory(const char *recording, char *const *names, unsigned number, Error **errp)
 {
-    g_autofree char *last = g_build_filename(recording, names[number], NULL);
-
     for (unsigned i = 0; i <= number; i++) {
         g_autofree char *directory = g_build_filename(recording, names[i], NULL);
 
@@ -473,8 +495,71 @@ bool machine_state_load(const char *recording, char *const *names, unsigned numb
             return false;
         }
     }
-    return check_sums(last, errp) && load_map(last, errp) &&
-           with_file(last, CHECKPOINT_CPUS, false, load_cpus, errp);
+    return true;
+}
+
+bool machine_state_load(const char *recording, char *const *names, unsigned number, Error **errp)
+{
+    g_autofree char *last = g_build_filename(recording, names[number], NULL);
+
+    return load_memory(recording, names, number, errp) && check_sums(last, errp) &&
+           load_map(last, errp) && with_file(last, CHECKPOINT_CPUS, false, load_cpus, errp);
+}
+
+/* --- going live ------------------------------------------------------------- */
+
+/* Return the machine's own memory for ROM @name: a RamImageBlockFn. */
+static uint8_t *find_own_rom(void *opaque, const char *name, uint64_t size, bool *zeroed)
+{
+    RAMBlock *block = qemu_ram_block_by_name(name);
+
+    return block && qemu_ram_get_used_length(block) == size ? qemu_ram_get_host_addr(block) : NULL;
+}
+
+/* Load what is in ROMs.  Devices tell where the guest finds them. */
+static bool load_roms(const char *directory, Error **errp)
+{
+    g_autofree char *path = g_build_filename(directory, CHECKPOINT_ROMS, NULL);
+    g_autoptr(GError) error = NULL;
+
+    if (recorder_map_may_change() && !ram_image_load(path, find_own_rom, NULL, &error)) {
+        error_setg(errp, "%s", error->message);
+        return false;
+    }
+    return true;
+}
+
+static uint64_t digest_of_vcpus(void)
+{
+    uint64_t digest = 0;
+    CPUState *cpu;
+
+    CPU_FOREACH(cpu) {
+        digest = recorder_mix(digest, recorder_register_digest(cpu));
+    }
+    return digest;
+}
+
+/* The devices' file has registers, too: those of another moment would be noticed. */
+bool machine_state_load_live(const char *recording, char *const *names, unsigned number,
+                             Error **errp)
+{
+    g_autofree char *last = g_build_filename(recording, names[number], NULL);
+    uint64_t digest;
+
+    if (!load_memory(recording, names, number, errp) || !check_sums(last, errp) ||
+        !load_roms(last, errp) || !with_file(last, CHECKPOINT_CPUS, false, load_cpus, errp)) {
+        return false;
+    }
+    digest = digest_of_vcpus();
+    if (!with_file(last, CHECKPOINT_DEVICES, false, load_devices, errp)) {
+        return false;
+    }
+    if (digest_of_vcpus() != digest) {
+        error_setg(errp, "%s: its devices and its registers are of different moments", last);
+        return false;
+    }
+    return true;
 }
 
 /*

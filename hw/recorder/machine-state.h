@@ -8,20 +8,25 @@
 #include "recording/ram-image.h"
 
 /*
- * Save the state into @directory, which is new.  Return the writer of its RAM image, or NULL with
- * @errp set.  The state is valid once the caller has closed the image with ram_image_close(); the
- * machine may run meanwhile.
+ * Save the state into @directory, which is new, with that of devices if @devices: then these must
+ * stand still (stand-still.h).  Return the writer of its RAM image, or NULL with @errp set.  The
+ * state is valid once the caller has closed the image with ram_image_close(); the machine may run
+ * meanwhile.
  */
-RamImageWriter *machine_state_save(const char *directory, Error **errp);
+RamImageWriter *machine_state_save(const char *directory, bool devices, Error **errp);
 /*
  * Save what has changed since the last saved state, likewise.  Set *@bytes to the size of the
  * memory that has changed.
  */
-RamImageWriter *machine_state_save_changes(const char *directory, uint64_t *bytes, Error **errp);
+RamImageWriter *machine_state_save_changes(const char *directory, bool devices, uint64_t *bytes,
+                                           Error **errp);
 /* Mark main memory as changed by something other than a vCPU's store.  Any thread. */
 void machine_state_written(uint64_t offset, uint64_t size);
 /* Load checkpoint @number of @names, which are directories in @recording. */
 bool machine_state_load(const char *recording, char *const *names, unsigned number, Error **errp);
+/* The same with the state of devices, for a machine that is not to be replayed. */
+bool machine_state_load_live(const char *recording, char *const *names, unsigned number,
+                             Error **errp);
 /*
  * Write main memory as a device would.  Return false if it does not reach that far.  Any thread,
  * once the main thread has called the first function.

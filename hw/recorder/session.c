@@ -23,6 +23,7 @@
 #include "hw/recorder/dma.h"
 #include "hw/recorder/episodes.h"
 #include "hw/recorder/limits.h"
+#include "hw/recorder/live.h"
 #include "hw/recorder/machine.h"
 #include "hw/recorder/machine-state.h"
 #include "hw/recorder/map-change.h"
@@ -98,7 +99,7 @@ static bool can_record(Error **errp)
 
 /* --- start ------------------------------------------------------------------ */
 
-static Manifest *describe_machine(void)
+Manifest *recorder_describe_machine(void)
 {
     MachineState *machine = MACHINE(qdev_get_machine());
     const RecordedMachine *kind = recorder_machine_kind(machine);
@@ -225,7 +226,7 @@ static bool begin(Error **errp)
     g_autofree char *checkpoint = g_build_filename(session.directory, "checkpoint-0", NULL);
     g_autoptr(GError) error = NULL;
 
-    session.ram = machine_state_save(checkpoint, errp);
+    session.ram = machine_state_save(checkpoint, session.manifest->live, errp);
     if (!session.ram) {
         return false;
     }
@@ -418,7 +419,9 @@ static void first_step(Start *start)
         error_setg(&start->error, "a recording is being made or replayed already");
         return;
     }
-    if (!can_record(&start->error) || !recorder_block_others(false, &start->error)) {
+    /* What may migrate is asked before the recorder itself blocks migrations. */
+    if (!can_record(&start->error) || (options->live && !recorder_can_go_live(&start->error)) ||
+        !recorder_block_others(false, &start->error)) {
         return;
     }
     if (!recorder_make_directory(start->directory, &start->error) ||
@@ -430,7 +433,10 @@ static void first_step(Start *start)
     session.keep_s = options->keep_s;
     chaos_draw(&chaos, options->chaos);
     recorder_force_slow_path = options->slow_path || !tcg_has_recorder_check();
-    session.manifest = describe_machine();
+    session.manifest = recorder_describe_machine();
+    if (options->live) {
+        recorder_describe_origin(session.manifest);
+    }
     manifest_set_orders(session.manifest, &options->orders);
     pause_if(was_running);
     if (begin(&start->error)) {

@@ -8,6 +8,7 @@
 #include "qapi/qapi-types-recorder.h"
 #include "qemu/coroutine.h"
 
+#include "recording/manifest.h"
 #include "recording/orders.h"
 #include "recording/position.h"
 
@@ -25,6 +26,7 @@ typedef struct RecorderOptions {
     bool slow_path;                 /* generated code accesses no memory itself */
     double checkpoint_interval_s;   /* 0: no checkpoint but the first */
     double keep_s;                  /* keep only the last seconds; 0: keep all */
+    bool live;                      /* the guest can go on from each checkpoint: live.h */
     Orders orders;                  /* of steps: what is recorded of them */
     uint64_t chaos;                 /* seed, see protocol/chaos.h; 0: none */
     RecorderLimits limits;
@@ -45,6 +47,8 @@ bool recorder_stop(bool pause, Error **errp);
 /* End the recording in order for @reason, if there is one.  The guest goes on. */
 void recorder_stop_because(const char *reason);
 
+/* Describe this machine, and return a new manifest. */
+Manifest *recorder_describe_machine(void);
 /* Make @directory.  Return false and set @errp unless it is new or empty now. */
 bool recorder_make_directory(const char *directory, Error **errp);
 

@@ -67,6 +67,7 @@ def is_sound(directory, *more):
 
 # --- the start --------------------------------------------------------------------------
 
+LIVE = {"live-checkpoints": True}       # so there is a file of devices
 START = [
     ("write", 0, "*/checkpoint-0/cpus"), ("write", 1000, "*/checkpoint-0/cpus"),
     ("write", 0, "*/checkpoint-0/devices"), ("write", 10, "*/checkpoint-0/sums"),
@@ -87,7 +88,7 @@ def a_disk_that_fails_at_the_start_leaves_the_directory_as_it_was():
         qmp = guest.connect()
         for what, count, pattern in START:
             disk.let_fail(what, count, pattern)
-            answer = qmp("recorder-start", directory=directory, protocol="fdr,karma")
+            answer = qmp("recorder-start", directory=directory, protocol="fdr,karma", **LIVE)
             disk.let_work()
             line = one_line(answer.get("error", {}).get("desc", str(answer)))
             check(EIO in line and pattern.strip("*") in line, f"{what} {count} {pattern}: {line}")

@@ -38,6 +38,16 @@ static void assert_same(const Manifest *a, const Manifest *b)
     g_assert_cmpint(a->follow, ==, b->follow);
     g_assert_cmpstr(a->start, ==, b->start);
     g_assert_cmpint(a->start_time, ==, b->start_time);
+    g_assert_cmpint(a->live, ==, b->live);
+    g_assert_cmpstr(a->command_directory ?: "", ==, b->command_directory ?: "");
+    g_assert_cmpint(!a->devices, ==, !b->devices);
+    if (a->devices) {
+        g_assert_cmpstrv(a->devices, b->devices);
+    }
+    g_assert_cmpint(!a->command, ==, !b->command);
+    if (a->command) {
+        g_assert_cmpstrv(a->command, b->command);
+    }
     g_assert_cmpint(a->complete, ==, b->complete);
     g_assert_cmpstr(a->end_reason ?: "", ==, b->end_reason);
     g_assert_cmpint(!a->end, ==, !b->end);
@@ -126,6 +136,18 @@ static Manifest *cut(unsigned n_vcpus)
     return manifest;
 }
 
+/* Return a manifest of a recording from which the guest can go on. */
+static Manifest *live(unsigned n_vcpus)
+{
+    Manifest *manifest = started(n_vcpus);
+
+    manifest->live = true;
+    manifest->command = g_strsplit("/usr/bin/qemu|-append|a \"b;c\" \\ =\xc3\xa4||-S", "|", -1);
+    manifest->command_directory = g_strdup("/srv/me; you");
+    manifest->devices = g_strsplit("/machine/a virtio;net|/machine/b[0] x", "|", -1);
+    return manifest;
+}
+
 static char *saved_text(const Manifest *manifest)
 {
     g_autoptr(GError) error = NULL;
@@ -139,11 +161,12 @@ static char *saved_text(const Manifest *manifest)
 
 static void test_round_trip(void)
 {
+    static Manifest *(*const make[])(unsigned) = { started, ended, cut, live };
     const unsigned sizes[] = { 1, 2, 64, RECORDER_MAX_VCPUS };
 
-    for (unsigned i = 0; i < G_N_ELEMENTS(sizes) * 3; i++) {
-        unsigned n = sizes[i / 3];
-        g_autoptr(Manifest) manifest = i % 3 == 0 ? started(n) : i % 3 == 1 ? ended(n) : cut(n);
+    for (unsigned i = 0; i < G_N_ELEMENTS(sizes) * G_N_ELEMENTS(make); i++) {
+        unsigned n = sizes[i / G_N_ELEMENTS(make)];
+        g_autoptr(Manifest) manifest = make[i % G_N_ELEMENTS(make)](n);
         g_autofree char *text = saved_text(manifest);
         g_autoptr(GError) error = NULL;
         g_autoptr(Manifest) loaded = manifest_load(directory, &error);
@@ -231,6 +254,8 @@ static char *edited(const char *text, const char *pattern, const char *replaceme
     return summed(changed);
 }
 
+#define ORIGIN "[origin]\ndevices=a;\n"
+
 static void test_refusals(void)
 {
     static const struct {
@@ -290,6 +315,17 @@ static void test_refusals(void)
         { "^\\[end\\]", "[order]\nrecorded=x\\ny\n[end]", MANIFEST_ERROR_INVALID,
           "[order] recorded: unknown order 'x\\ny'" },
         { "^\\[end\\]", "[order]\n[end]", MANIFEST_ERROR_INVALID, "no usable recorded" },
+        { "^\\[end\\]", "[origin]\nlive=true\n[end]", MANIFEST_ERROR_INVALID,
+          "no usable devices" },
+        { "^\\[end\\]", ORIGIN "live=true\n[end]", MANIFEST_ERROR_INVALID, "no usable directory" },
+        { "^\\[end\\]", ORIGIN "live=1\ndirectory=\n[end]", MANIFEST_ERROR_INVALID,
+          "live is '1'" },
+        { "^\\[end\\]", ORIGIN "live=true\ndirectory=a\\nb\n[end]", MANIFEST_ERROR_INVALID,
+          "[origin] directory has a character that may not be there: 'a\\nb'" },
+        { "^\\[end\\]", ORIGIN "live=true\ndirectory=\ncommand=a;b\\tc;\n[end]",
+          MANIFEST_ERROR_INVALID, "'b\\tc'" },
+        { "^\\[end\\]", ORIGIN "live=true\ndirectory=\ncommand=\n[end]",
+          MANIFEST_ERROR_INVALID, "0 items" },
         { "^\\[end\\]", "[end", MANIFEST_ERROR_FOREIGN, "KEY=VALUE" },
         { "^arch=", "arch", MANIFEST_ERROR_FOREIGN, "KEY=VALUE" },
         { "^arch=.*", "arch=\xff\xfe", MANIFEST_ERROR_FOREIGN, "KEY=VALUE" },

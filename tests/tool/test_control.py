@@ -61,8 +61,12 @@ def a_recording_that_ended_badly_is_status_1():
     with live_guest(work) as guest:
         tool("start", "-o", directory)
         shutil.rmtree(directory)
-        line = one_line(tool("stop", status=1).stderr)
-        check(f"{directory} ended early: " in line and "renamed or removed" in line, line)
+        done = tool("stop", status=(1, 2))
+        line = one_line(done.stderr)
+        if done.returncode == 2:        # the recorder was faster, as on a busy host
+            check("nothing is being recorded" in line, line)
+            line = tool("status").stdout.splitlines()[1]
+        check(directory in line and "ended early: " in line and "renamed or removed" in line, line)
         qmp = guest.connect()
         check(qmp("query-status")["return"]["running"], "the guest does not go on")
         qmp.close()

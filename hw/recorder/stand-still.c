@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * A stop that nobody is told of: no event goes to QMP, and nothing is flushed to disks.  A client
+ * would take a guest that has many checkpoints for paused all the time.
+ *
+ * The order is that of QEMU's own stop and start.  Requests that disks have begun are completed:
+ * their writes to memory are steps of DMA, like others.
+ */
+#include "qemu/osdep.h"
+#include "block/block.h"
+#include "system/cpu-timers.h"
+#include "system/cpus.h"
+#include "system/runstate.h"
+
+#include "hw/recorder/stand-still.h"
+
+void recorder_stand_still(void)
+{
+    runstate_set(RUN_STATE_PAUSED);
+    cpu_disable_ticks();
+    pause_all_vcpus();
+    vm_state_notify(false, RUN_STATE_PAUSED);
+    bdrv_drain_all();
+}
+
+void recorder_go_on(void)
+{
+    cpu_enable_ticks();
+    runstate_set(RUN_STATE_RUNNING);
+    vm_state_notify(true, RUN_STATE_RUNNING);
+    resume_all_vcpus();
+}
