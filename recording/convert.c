@@ -20,6 +20,7 @@
 #include "recording/checkpoint-position.h"
 #include "recording/cut.h"
 #include "recording/episode-maker.h"
+#include "recording/epochs.h"
 #include "recording/log-block.h"
 #include "recording/log-reader.h"
 #include "recording/total-order.h"
@@ -89,6 +90,14 @@ static void on_wait(unsigned waiter, Position position, unsigned source, Positio
     if (orders_has(convert->orders, RACE_FDR) && !convert->copies_waits && steps > 0) {
         g_array_append_val(convert->waits[waiter], wait);
     }
+}
+
+/* A replay stands still there, so no edge may lead over it, as over a checkpoint. */
+static void on_epoch(void *opaque)
+{
+    Convert *convert = opaque;
+
+    episode_maker_meet(convert->maker, true);
 }
 
 /* Return how many steps a complete recording has, but for those of DMA; 0: unknown. */
@@ -336,6 +345,63 @@ static bool save_place(Convert *convert, const char *name, CheckpointPosition *p
     return checkpoint_position_save(position, path, error);
 }
 
+/* --- epochs ----------------------------------------------------------------------------------- */
+
+/* Return true if the new recording reaches the end of @epoch. */
+static bool is_reached(const Convert *convert, const Epoch *epoch)
+{
+    for (unsigned i = 0; i < epoch->n_vcpus; i++) {
+        if (epoch->point->at[i] > total_order_reached(convert->order, i)) {
+            return false;
+        }
+    }
+    return epoch->dma_steps <= total_order_reached(convert->order, epoch->n_vcpus);
+}
+
+/* Append the epochs of the source to the file @to.  Their logs are others, of unknown sizes. */
+static bool copy_epochs_to(const Convert *convert, int to, GError **error)
+{
+    g_autoptr(EpochReader) reader = epoch_reader_open(convert->directory, convert->n_streams - 1,
+                                                      error);
+
+    while (reader) {
+        g_autoptr(Epoch) epoch = NULL;
+        EpochReaderResult result = epoch_reader_next(reader, &epoch, error);
+
+        if (result != EPOCH_READER_EPOCH || !is_reached(convert, epoch)) {
+            return result != EPOCH_READER_BAD;
+        }
+        memset(epoch->log_bytes, 0,
+               convert->n_streams * LOG_SUBSTREAMS * sizeof(*epoch->log_bytes));
+        if (!epochs_append(to, epoch, error)) {
+            return false;
+        }
+    }
+    return false;
+}
+
+static bool copy_epochs(const Convert *convert, GError **error)
+{
+    int place, to;
+    bool ok;
+
+    if (!epochs_exist(convert->directory)) {
+        return true;
+    }
+    place = open(convert->place, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    to = place >= 0 ? epochs_create(place, convert->place, error) : -1;
+    ok = (place >= 0 || io_error(error, "open", convert->place)) && to >= 0 &&
+         copy_epochs_to(convert, to, error) &&
+         (fsync(to) == 0 || io_error(error, "write", convert->place));
+    if (to >= 0) {
+        close(to);
+    }
+    if (place >= 0) {
+        close(place);
+    }
+    return ok;
+}
+
 /* --- the whole -------------------------------------------------------------------------------- */
 
 static uint64_t moment_of(const CheckpointPosition *position)
@@ -520,8 +586,9 @@ static bool make(Convert *convert, GError **error)
     }
     convert->maker = episode_maker_new(convert->n_streams, convert->orders, convert->writer);
     total_order_on_wait(convert->order, on_wait, convert);
+    total_order_on_epoch(convert->order, on_epoch, convert);
     if (!copy_checkpoints(convert, error) || !convert_logs(convert, error) ||
-        !save_manifest(convert, error)) {
+        !copy_epochs(convert, error) || !save_manifest(convert, error)) {
         return false;
     }
     g_clear_pointer(&convert->maker, episode_maker_free);

@@ -42,6 +42,7 @@ struct LogReader {
     OrderSet orders;            /* of the recording */
 
     uint64_t offset;            /* of the next block in the file */
+    uint64_t bound;             /* no block is read from there on */
     uint64_t n_blocks;          /* sequence number of the next block */
     LogBlockHeader block;       /* the current one */
     uint64_t block_offset;      /* of the current block in the file */
@@ -160,9 +161,13 @@ static LogReaderResult unpack_block(LogReader *reader)
 static LogReaderResult next_block(LogReader *reader)
 {
     uint8_t bytes[LOG_BLOCK_HEADER_BYTES];
-    ssize_t got = read_file(reader, bytes, sizeof(bytes));
     const char *wrong;
+    ssize_t got;
 
+    if (reader->offset >= reader->bound) {
+        return LOG_READER_END;
+    }
+    got = read_file(reader, bytes, sizeof(bytes));
     if (got < 0) {
         return LOG_READER_BAD;
     }
@@ -260,6 +265,11 @@ LogReaderResult log_reader_next(LogReader *reader, LogEvent *event, GError **err
     return result;
 }
 
+void log_reader_bound(LogReader *reader, uint64_t bytes)
+{
+    reader->bound = bytes;
+}
+
 bool log_reader_dropped(const LogReader *reader, Position *reached)
 {
     *reached = reader->reached;
@@ -348,6 +358,7 @@ static LogReader *reader_new(const char *directory, const char *name)
     reader->file = g_atomic_rc_box_new0(LogFile);
     reader->file->path = g_build_filename(directory, name, NULL);
     reader->file->fd = -1;
+    reader->bound = UINT64_MAX;
     return reader;
 }
 

@@ -27,6 +27,11 @@ LogReader *log_reader_open_at(const char *directory, unsigned n_vcpus, unsigned 
  * the event that was read last; its bytes are redirected to those of the new reader.
  */
 LogReader *log_reader_copy(const LogReader *reader, LogEvent *last);
+/*
+ * Read no block that begins at byte @bytes of the file or behind it: there is the end of the log so
+ * far.  Blocks end there.  With a larger number, log_reader_next() goes on.
+ */
+void log_reader_bound(LogReader *reader, uint64_t bytes);
 /* Return the memory that @reader takes, in bytes. */
 size_t log_reader_size(const LogReader *reader);
 void log_reader_free(LogReader *reader);

@@ -519,6 +519,12 @@ LogReaderResult order_reader_next(OrderReader *reader, unsigned stream_index, Lo
     return result;
 }
 
+void order_reader_bound(OrderReader *reader, unsigned stream, uint64_t bytes)
+{
+    g_assert(reader->order == RACE_FDR);
+    log_reader_bound(reader->stream[stream].order, bytes);
+}
+
 bool order_reader_cut_off(const OrderReader *reader, unsigned stream)
 {
     return reader->stream[stream].cut_off;

@@ -57,6 +57,11 @@ void order_reader_tolerate(OrderReader *reader);
  */
 void order_reader_use_wake_ups(OrderReader *reader);
 
+/*
+ * Read the order log of @stream up to byte @bytes, as log_reader_bound() says.  For FDR's order
+ * alone: the logs of others are read ahead.
+ */
+void order_reader_bound(OrderReader *reader, unsigned stream, uint64_t bytes);
 /* Read the next event of @stream, as log_reader_next() does. */
 LogReaderResult order_reader_next(OrderReader *reader, unsigned stream, LogEvent *event,
                                   GError **error);

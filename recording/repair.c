@@ -10,6 +10,7 @@
  *   if the data log was damaged, or is shorter than the recorder left it.
  * - A stream ends where its episodes end, if it has any.
  * - A stream that waits for a lost step, by any order, ends where it waits.
+ * - Epochs end at the first that is bad, or that speaks of what is cut off.
  *
  * The repair copies what will be cut off, then saves the manifest with the new end, then
  * truncates the files.  So nothing is lost at any moment, and no replay relies on lost events.
@@ -25,6 +26,7 @@
 
 #include "base/write-all.h"
 #include "recording/cut.h"
+#include "recording/epochs.h"
 #include "recording/log-block.h"
 #include "recording/log-reader.h"
 #include "recording/verify.h"
@@ -44,6 +46,7 @@ void repair_plan_free(RepairPlan *plan)
         g_ptr_array_unref(plan->files);
         g_free(plan->checkpoint_fault);
         g_free(plan->reason);
+        g_free(plan->log_bytes);
         point_free(plan->cut);
         g_free(plan);
     }
@@ -90,6 +93,19 @@ static const char *without_path(const char *message, const char *path)
            ? message + strlen(path) + 2 : message;
 }
 
+/* Plan to truncate a file, unless all of it is kept; or to remove it, if nothing is. */
+static void plan_file(RepairPlan *plan, const char *name, uint64_t size, uint64_t kept,
+                      const char *why)
+{
+    RepairFile *file;
+
+    if (kept < size || kept == 0) {
+        file = g_new0(RepairFile, 1);
+        *file = (RepairFile) { g_strdup(name), size, kept, g_strdup(why) };
+        g_ptr_array_add(plan->files, file);
+    }
+}
+
 /* Verify one log, and plan to truncate it if need be.  *@bad: events are lost. */
 static bool plan_log(RepairPlan *plan, const char *directory, const Manifest *manifest,
                      unsigned stream, LogSubstream substream, VerifiedLog *log, bool *bad,
@@ -100,7 +116,6 @@ static bool plan_log(RepairPlan *plan, const char *directory, const Manifest *ma
     g_autoptr(CheckpointPosition) first = verify_first_place(directory, manifest);
     g_autoptr(GError) fault = NULL;
     const char *why;
-    RepairFile *file;
     uint64_t size = 0;
 
     if (!look_at_file(path, &size, error)) {
@@ -117,11 +132,8 @@ static bool plan_log(RepairPlan *plan, const char *directory, const Manifest *ma
     if (*bad && !plan->reason) {
         plan->reason = g_strdup_printf("damaged: %s: %s; repaired", name, why);
     }
-    if (log->bytes < size) {
-        file = g_new0(RepairFile, 1);
-        *file = (RepairFile) { g_strdup(name), size, log->bytes, g_strdup(why) };
-        g_ptr_array_add(plan->files, file);
-    }
+    plan->log_bytes[stream * LOG_SUBSTREAMS + substream] = log->bytes;
+    plan_file(plan, name, size, log->bytes, why);
     return true;
 }
 
@@ -252,18 +264,49 @@ static void give_reason(RepairPlan *plan, const Manifest *manifest)
     }
 }
 
+/* Keep epochs up to the first that is bad, or that has what is cut off. */
+static bool plan_epochs(RepairPlan *plan, const char *directory, const Manifest *manifest,
+                        GError **error)
+{
+    g_autofree char *path = g_build_filename(directory, EPOCHS_FILE, NULL);
+    g_autoptr(GError) fault = NULL;
+    VerifiedEpochs epochs;
+    uint64_t size = 0;
+
+    if (!epochs_exist(directory)) {
+        return true;
+    }
+    if (!look_at_file(path, &size, error)) {
+        return false;
+    }
+    if (!verify_epochs(directory, manifest->n_vcpus, plan->cut, plan->log_bytes, &epochs, &fault) &&
+        fault->domain != EPOCHS_ERROR && fault->domain != VERIFY_ERROR) {
+        g_propagate_error(error, g_steal_pointer(&fault));
+        return false;
+    }
+    plan_file(plan, EPOCHS_FILE, size, epochs.bytes,
+              fault ? without_path(fault->message, path) : "the last line is not whole");
+    return true;
+}
+
 RepairPlan *repair_plan(const char *directory, const Manifest *manifest, GError **error)
 {
     g_autoptr(RepairPlan) plan = g_new0(RepairPlan, 1);
     g_autofree Position *limit = g_new(Position, manifest->n_vcpus + 1);
 
     plan->files = g_ptr_array_new_with_free_func((GDestroyNotify)repair_file_free);
+    plan->log_bytes = g_new0(uint64_t, (manifest->n_vcpus + 1) * LOG_SUBSTREAMS);
     if (!plan_logs(plan, directory, manifest, limit, error) ||
         !(plan->cut = verify_find_cut(directory, manifest->n_vcpus, limit, error)) ||
         !plan_checkpoints(plan, directory, manifest, error)) {
         return NULL;
     }
     plan->needed |= plan->files->len > 0 || manifest_is_old(plan, manifest);
+    plan->epochs_alone = !plan->needed;
+    if (!plan_epochs(plan, directory, manifest, error)) {
+        return NULL;
+    }
+    plan->needed |= plan->files->len > 0;
     give_reason(plan, manifest);
     return g_steal_pointer(&plan);
 }
@@ -382,15 +425,16 @@ static bool cut_file(const char *directory, const RepairFile *file, GError **err
     if (fd >= 0) {
         close(fd);
     }
+    if (ok && file->kept == 0) {        /* epochs without a title: a log keeps its header */
+        ok = unlink(path) == 0 || io_error(error, "remove", path);
+    }
     return ok;
 }
 
-bool repair_do(const char *directory, Manifest *manifest, const RepairPlan *plan,
-               GError **error)
+/* Update @manifest, and save it. */
+static bool tell_cut(const char *directory, Manifest *manifest, const RepairPlan *plan,
+                     GError **error)
 {
-    if (!keep_all(directory, plan, error)) {
-        return false;
-    }
     manifest->complete = false;
     g_clear_pointer(&manifest->end, point_free);
     g_clear_pointer(&manifest->cut, point_free);
@@ -400,7 +444,14 @@ bool repair_do(const char *directory, Manifest *manifest, const RepairPlan *plan
     g_free(manifest->end_reason);
     manifest->end_reason = g_strdup(plan->reason);
     g_ptr_array_set_size(manifest->checkpoints, plan->n_checkpoints);
-    if (!manifest_save(manifest, directory, error)) {
+    return manifest_save(manifest, directory, error);
+}
+
+bool repair_do(const char *directory, Manifest *manifest, const RepairPlan *plan,
+               GError **error)
+{
+    if (!keep_all(directory, plan, error) ||
+        (!plan->epochs_alone && !tell_cut(directory, manifest, plan, error))) {
         return false;
     }
     for (unsigned i = 0; i < plan->files->len; i++) {

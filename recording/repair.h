@@ -22,17 +22,19 @@
 typedef struct RepairFile {
     char *name;
     uint64_t size;
-    uint64_t kept;              /* bytes that stay */
+    uint64_t kept;              /* bytes that stay; 0: the file is removed */
     char *why;
 } RepairFile;
 
 typedef struct RepairPlan {
     bool needed;
+    bool epochs_alone;          /* nothing but epochs is cut: the recording stays as it is */
     GPtrArray *files;           /* of RepairFile */
     unsigned n_checkpoints;     /* how many are kept, the first ones */
     char *checkpoint_fault;     /* why the next one is not kept; or NULL */
     char *reason;               /* for the manifest */
     Point *cut;                 /* the recording can be replayed up to here */
+    uint64_t *log_bytes;        /* kept of each log; stream * LOG_SUBSTREAMS + substream */
 } RepairPlan;
 
 /* Return a plan, to be freed by the caller; NULL and @error if repair is not possible. */

@@ -6,8 +6,11 @@
  */
 #include "recording/total-order.h"
 
-#include "recording/cut.h"
+#include <string.h>
+
 #include "recording/checkpoint-position.h"
+#include "recording/cut.h"
+#include "recording/epochs.h"
 #include "recording/order-reader.h"
 
 /* How many steps the busiest vCPU makes in one turn. */
@@ -22,6 +25,13 @@ typedef struct Stream {
     Position began, limit;      /* the stream's first and last position in this interval */
 } Stream;
 
+/* What an interval ends with. */
+typedef enum IntervalEnd {
+    ENDS_WITH_EPOCH,
+    ENDS_WITH_CHECKPOINT,
+    ENDS_WITH_RECORDING,
+} IntervalEnd;
+
 typedef struct Goal {
     unsigned stream;
     Position to;
@@ -32,13 +42,17 @@ struct TotalOrder {
     OrderReader *reader;
     const Manifest *manifest;
     unsigned n_streams;         /* the last is DMA */
-    unsigned checkpoint;        /* where this interval began */
+    unsigned checkpoint;        /* the last one that was passed */
+    GArray *epochs;             /* of Position: of all streams at the end of each epoch; shared */
+    unsigned epoch;             /* number in @epochs of the next one */
+    IntervalEnd end;            /* of this interval */
     uint64_t moment;
     uint64_t n_turns;           /* in this interval, of each vCPU */
     Position *cut;              /* of a recording that is not complete; or NULL */
     unsigned n_goals;
     Goal *goal;                 /* a stack; no stream has two */
     TotalOrderWait *on_wait;    /* or NULL */
+    TotalOrderMeet *on_epoch;   /* or NULL */
     void *opaque;
     Stream stream[];
 };
@@ -82,7 +96,7 @@ static Position free_until(const TotalOrder *order, const Stream *stream)
     return MAX(MIN(until, stream->limit), stream->reached);
 }
 
-/* --- intervals, from one checkpoint to the next ------------------------------------- */
+/* --- intervals, from one checkpoint or epoch to the next ------------------------------ */
 
 static bool find_place(const TotalOrder *order, unsigned checkpoint, CheckpointPosition **place,
                        GError **error)
@@ -106,27 +120,116 @@ static Position end_of(const TotalOrder *order, unsigned stream)
     return order->cut ? MIN(order->cut[stream], end) : end;
 }
 
-/* Begin the interval after the current checkpoint.  All streams have reached its start. */
+/* Keep the ends of the epochs that are within the recording. */
+static bool read_epochs(TotalOrder *order, GError **error)
+{
+    unsigned n_vcpus = order->manifest->n_vcpus;
+    g_autoptr(EpochReader) reader = NULL;
+
+    order->epochs = g_array_new(false, false, sizeof(Position));
+    if (!epochs_exist(order->directory)) {
+        return true;
+    }
+    reader = epoch_reader_open(order->directory, n_vcpus, error);
+    while (reader) {
+        g_autoptr(Epoch) epoch = NULL;
+        EpochReaderResult result = epoch_reader_next(reader, &epoch, error);
+
+        if (result != EPOCH_READER_EPOCH) {
+            return result == EPOCH_READER_END;
+        }
+        for (unsigned i = 0; i < order->n_streams; i++) {
+            if ((i < n_vcpus ? epoch->point->at[i] : epoch->dma_steps) > end_of(order, i)) {
+                return true;
+            }
+        }
+        g_array_append_vals(order->epochs, epoch->point->at, n_vcpus);
+        g_array_append_val(order->epochs, epoch->dma_steps);
+    }
+    return false;
+}
+
+static uint64_t sum(const Position *position, unsigned n)
+{
+    uint64_t all = 0;
+
+    for (unsigned i = 0; i < n; i++) {
+        all += position[i];
+    }
+    return all;
+}
+
+/* Return the end of the first epoch that lies ahead, or NULL. */
+static const Position *next_epoch(TotalOrder *order)
+{
+    for (; order->epoch < order->epochs->len / order->n_streams; order->epoch++) {
+        const Position *end = &g_array_index(order->epochs, Position,
+                                             order->epoch * order->n_streams);
+
+        if (sum(end, order->n_streams) > order->moment) {
+            return end;
+        }
+    }
+    return NULL;
+}
+
+/* Set where each stream is at the end of the interval that begins now. */
+static bool find_end(TotalOrder *order, Position *end, GError **error)
+{
+    unsigned n = order->n_streams;
+    const Position *epoch = next_epoch(order);
+    g_autoptr(CheckpointPosition) next = NULL;
+
+    order->end = order->checkpoint + 1 < order->manifest->checkpoints->len ? ENDS_WITH_CHECKPOINT :
+                 ENDS_WITH_RECORDING;
+    if (order->end == ENDS_WITH_CHECKPOINT &&
+        !find_place(order, order->checkpoint + 1, &next, error)) {
+        return false;
+    }
+    for (unsigned i = 0; i < n; i++) {
+        end[i] = next ? place_of(next, i) : end_of(order, i);
+    }
+    if (epoch && (!next || sum(epoch, n) < sum(end, n))) {
+        order->end = ENDS_WITH_EPOCH;
+        memcpy(end, epoch, n * sizeof(*end));
+    }
+    return true;
+}
+
+/* Begin an interval where all streams are now. */
 static bool begin_interval(TotalOrder *order, GError **error)
 {
-    bool is_last = order->checkpoint + 1 >= order->manifest->checkpoints->len;
-    g_autoptr(CheckpointPosition) next = NULL;
+    g_autofree Position *end = g_new(Position, order->n_streams);
     Position longest = 0;
 
-    if (!is_last && !find_place(order, order->checkpoint + 1, &next, error)) {
+    if (!find_end(order, end, error)) {
         return false;
     }
     for (unsigned i = 0; i < order->n_streams; i++) {
         Stream *stream = &order->stream[i];
 
         stream->began = stream->reached;
-        stream->limit = MAX(is_last ? end_of(order, i) : place_of(next, i), stream->reached);
+        stream->limit = MAX(end[i], stream->reached);
         if (i < order->manifest->n_vcpus) {
             longest = MAX(longest, stream->limit - stream->began);
         }
     }
     order->n_turns = longest / PACE + 1;
     return true;
+}
+
+/* All streams have met at the end of the interval.  Return false at the end, or with @error. */
+static bool next_interval(TotalOrder *order, GError **error)
+{
+    if (order->end == ENDS_WITH_RECORDING) {
+        return false;
+    }
+    if (order->end == ENDS_WITH_CHECKPOINT) {
+        order->checkpoint++;
+    } else if (order->on_epoch) {
+        order->on_epoch(order->opaque);
+    }
+    return begin_interval(order, error);
 }
 
 /* --- choosing the next stream ------------------------------------------------------ */
@@ -219,8 +322,7 @@ bool total_order_next(TotalOrder *order, uint64_t most, Run *run, GError **error
 
         if (order->n_goals == 0) {
             if (!choose(order, &failure) &&
-                (failure || ++order->checkpoint >= order->manifest->checkpoints->len ||
-                 !begin_interval(order, &failure))) {
+                (failure || !next_interval(order, &failure))) {
                 break;
             }
             continue;
@@ -295,7 +397,7 @@ TotalOrder *total_order_open(const char *directory, const Manifest *manifest, un
         }
     }
     if (!find_place(order, checkpoint, &place, error) || !open_logs(order, place, error) ||
-        !begin_interval(order, error)) {
+        !read_epochs(order, error) || !begin_interval(order, error)) {
         return NULL;
     }
     return g_steal_pointer(&order);
@@ -353,6 +455,7 @@ TotalOrder *total_order_copy(const TotalOrder *order)
     copy->cut = g_memdup2(order->cut, order->cut ? order->n_streams * sizeof(Position) : 0);
     copy->goal = g_memdup2(order->goal, order->n_streams * sizeof(Goal));
     copy->reader = order_reader_copy(order->reader);
+    copy->epochs = g_array_ref(order->epochs);
     return copy;
 }
 
@@ -364,6 +467,12 @@ size_t total_order_size(const TotalOrder *order)
 void total_order_on_wait(TotalOrder *order, TotalOrderWait *wait, void *opaque)
 {
     order->on_wait = wait;
+    order->opaque = opaque;
+}
+
+void total_order_on_epoch(TotalOrder *order, TotalOrderMeet *meet, void *opaque)
+{
+    order->on_epoch = meet;
     order->opaque = opaque;
 }
 
@@ -403,6 +512,7 @@ void total_order_free(TotalOrder *order)
 {
     if (order) {
         order_reader_free(order->reader);
+        g_clear_pointer(&order->epochs, g_array_unref);
         g_free(order->directory);
         g_free(order->cut);
         g_free(order->goal);

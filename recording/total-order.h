@@ -4,9 +4,10 @@
  *
  * Steps of two vCPUs that passed no lines to each other have no order, and replay needs none.
  * Users do: "before" must mean the same each time they look.  So this order is a function of the
- * logs alone.  No step comes before a step that it waits for.  The points of checkpoints lie on the
- * order.  From one checkpoint to the next, all vCPUs advance at such a pace that they arrive
- * together.
+ * recording alone.  No step comes before a step that it waits for.  The points of checkpoints and
+ * the ends of epochs lie on the order.  From one of these to the next, all vCPUs advance at such a
+ * pace that they arrive together.  So the order up to the end of an epoch does not depend on what
+ * is recorded later.
  *
  * A *moment* is a place in this order: how many steps all vCPUs and DMA together have made.
  *
@@ -53,6 +54,11 @@ typedef void TotalOrderWait(unsigned waiter, Position position, unsigned source,
                             void *opaque);
 /* Call @wait for each wait that ends, before the run of the waiter that comes after it. */
 void total_order_on_wait(TotalOrder *order, TotalOrderWait *wait, void *opaque);
+
+/* Told, before the next run, that all streams have met at the end of an epoch. */
+typedef void TotalOrderMeet(void *opaque);
+/* Call @meet at each.  @opaque is that of total_order_on_wait(), too. */
+void total_order_on_epoch(TotalOrder *order, TotalOrderMeet *meet, void *opaque);
 
 /* Make the next steps, *@run, at most @most.  Return false at the end, or with @error. */
 bool total_order_next(TotalOrder *order, uint64_t most, Run *run, GError **error);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Verifies a whole recording: its logs one by one, each against the end in the manifest, then
- * their order, then the checkpoints.  All faults are collected, so that the user sees before
- * a repair all that is lost; but nothing is concluded from a log that is bad.
+ * their order, then the checkpoints, then the epochs.  All faults are collected, so that the user
+ * sees before a repair all that is lost; but nothing is concluded from a log that is bad.
  */
 #include "recording/verify.h"
 
@@ -10,6 +10,7 @@
 
 #include "recording/checkpoint-sums.h"
 #include "recording/cut.h"
+#include "recording/epochs.h"
 #include "recording/log-block.h"
 #include "recording/log-reader.h"
 #include "recording/checkpoint-position.h"
@@ -42,7 +43,7 @@ static void fault_error(Verified *verified, GError *error)
 
 /* --- logs ----------------------------------------------------------------------- */
 
-/* The fault of a log that is cut off though the recording is complete. */
+/* The fault of a file that is cut off though the recording is complete. */
 #define TRUNCATED "%s/%s: byte %" PRIu64 ": it is truncated: it ends here, and the manifest says " \
                   "that the recording is complete"
 
@@ -314,6 +315,24 @@ static void check_checkpoints(const char *directory, const Manifest *manifest,
     }
 }
 
+/* --- epochs --------------------------------------------------------------------- */
+
+static void check_epochs(const char *directory, const Manifest *manifest, Verified *verified)
+{
+    const Point *end = manifest->complete ? manifest->end : manifest->cut;
+    VerifiedEpochs epochs;
+    GError *error = NULL;
+
+    if (!epochs_exist(directory)) {
+        return;
+    }
+    if (!verify_epochs(directory, manifest->n_vcpus, end, NULL, &epochs, &error)) {
+        fault_error(verified, error);
+    } else if (epochs.cut_off && manifest->complete) {
+        fault(verified, TRUNCATED, directory, EPOCHS_FILE, epochs.bytes);
+    }
+}
+
 void verify_recording(const char *directory, const Manifest *manifest, Verified *verified)
 {
     GError *error = NULL;
@@ -330,4 +349,5 @@ void verify_recording(const char *directory, const Manifest *manifest, Verified 
         fault_error(verified, error);
     }
     check_checkpoints(directory, manifest, verified);
+    check_epochs(directory, manifest, verified);
 }

@@ -87,6 +87,22 @@ Point *verify_find_cut(const char *directory, unsigned n_vcpus, const Position *
  */
 CheckpointPosition *verify_first_place(const char *directory, const Manifest *manifest);
 
+/* Facts about the epochs of a recording, up to the first that is bad (verify-epochs.c). */
+typedef struct VerifiedEpochs {
+    uint64_t n_epochs;
+    uint64_t bytes;             /* of the file, up to the last good epoch */
+    bool cut_off;               /* the file ends within a line */
+} VerifiedEpochs;
+
+/*
+ * Verify the file of epochs, which exists.  No epoch ends behind @end, unless NULL, or takes more
+ * than @log_bytes of a log, which are as in Epoch; NULL: what the files have.  A last line that is
+ * not whole is no fault.  The recording may grow meanwhile.  On failure, @epochs describes the part
+ * up to the last good epoch.
+ */
+bool verify_epochs(const char *directory, unsigned n_vcpus, const Point *end,
+                   const uint64_t *log_bytes, VerifiedEpochs *epochs, GError **error);
+
 /* Verify all files of a checkpoint, and that a block begins at its place in each log. */
 bool verify_checkpoint(const char *directory, const char *name, const Manifest *manifest,
                        GError **error);
@@ -99,6 +115,7 @@ typedef enum VerifyError {
     VERIFY_ERROR_TRUNCATED,
     VERIFY_ERROR_NO_SOURCE,     /* a wait for a step that is not there */
     VERIFY_ERROR_CYCLE,         /* waits that form a cycle */
+    VERIFY_ERROR_EPOCH,         /* an epoch of what the recording does not have */
 } VerifyError;
 
 #endif

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
+#include "recording/epochs.h"
 #include "recording/log-block.h"
 #include "recording/log-reader.h"
 #include "recording/manifest.h"
@@ -38,6 +39,8 @@ typedef struct Info {
     GPtrArray *points;          /* of char *: the points of the checkpoints */
     OrderInfo order[RACE_ORDERS];       /* of the orders that it has */
     const char *follow;         /* the order that the user wants; or NULL */
+    bool has_epochs;
+    GArray *epochs;             /* of int64_t: when each ended, in microseconds */
 } Info;
 
 static void info_clear(Info *info)
@@ -45,6 +48,7 @@ static void info_clear(Info *info)
     manifest_free(info->manifest);
     point_free(info->logged);
     g_clear_pointer(&info->points, g_ptr_array_unref);
+    g_clear_pointer(&info->epochs, g_array_unref);
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Info, info_clear)
 
@@ -217,6 +221,57 @@ static Manifest *load(const char *directory, const char *follow, GError **error)
            ? g_steal_pointer(&manifest) : NULL;
 }
 
+static bool read_epochs(Info *info, GError **error)
+{
+    g_autoptr(EpochReader) reader = NULL;
+
+    info->epochs = g_array_new(false, false, sizeof(int64_t));
+    info->has_epochs = epochs_exist(info->directory);
+    if (!info->has_epochs) {
+        return true;
+    }
+    reader = epoch_reader_open(info->directory, info->manifest->n_vcpus, error);
+    while (reader) {
+        g_autoptr(Epoch) epoch = NULL;
+        EpochReaderResult result = epoch_reader_next(reader, &epoch, error);
+
+        if (result != EPOCH_READER_EPOCH) {
+            return result == EPOCH_READER_END;
+        }
+        g_array_append_val(info->epochs, epoch->time_us);
+    }
+    return false;
+}
+
+static int by_length(gconstpointer a, gconstpointer b)
+{
+    int64_t left = *(const int64_t *)a, right = *(const int64_t *)b;
+
+    return (left > right) - (left < right);
+}
+
+/*
+ * Get the median of the times from the end of an epoch to that of the next.  Return false if there
+ * are less than two epochs.
+ */
+static bool median_epoch(const Info *info, double *ms)
+{
+    g_autoptr(GArray) lengths = g_array_new(false, false, sizeof(int64_t));
+
+    for (unsigned i = 1; i < info->epochs->len; i++) {
+        int64_t length = g_array_index(info->epochs, int64_t, i) -
+                         g_array_index(info->epochs, int64_t, i - 1);
+
+        g_array_append_val(lengths, length);
+    }
+    if (lengths->len == 0) {
+        return false;
+    }
+    g_array_sort(lengths, by_length);
+    *ms = g_array_index(lengths, int64_t, lengths->len / 2) / 1000.0;
+    return true;
+}
+
 static bool collect_once(Info *info, GError **error)
 {
     info->manifest = load(info->directory, info->follow, error);
@@ -229,7 +284,7 @@ static bool collect_once(Info *info, GError **error)
             return false;
         }
     }
-    return true;
+    return read_epochs(info, error);
 }
 
 /*
@@ -325,6 +380,24 @@ static void json_bytes(Json *json, const char *key, uint64_t raw, uint64_t store
     json_close(json, '{');
 }
 
+static void json_epochs(Json *json, const Info *info)
+{
+    double ms;
+
+    if (!info->has_epochs) {
+        json_null(json, "epochs");
+        return;
+    }
+    json_open(json, "epochs", '{');
+    json_u64(json, "number", info->epochs->len);
+    if (median_epoch(info, &ms)) {
+        json_double(json, "median_ms", ms);
+    } else {
+        json_null(json, "median_ms");
+    }
+    json_close(json, '{');
+}
+
 static void print_json(const Info *info)
 {
     const Manifest *manifest = info->manifest;
@@ -361,6 +434,7 @@ static void print_json(const Info *info)
         json_string(&json, NULL, info->points->pdata[i]);
     }
     json_close(&json, '[');
+    json_epochs(&json, info);
     json_string(&json, "arch", manifest->arch);
     json_string(&json, "machine", manifest->machine);
     json_string(&json, "machine_options", manifest->machine_options);
@@ -432,6 +506,17 @@ static void print_end(const Manifest *manifest)
     }
 }
 
+static void print_epochs(const Info *info)
+{
+    double ms;
+
+    if (median_epoch(info, &ms)) {
+        row("epochs", "%u, median %.1f ms", info->epochs->len, ms);
+    } else if (info->has_epochs) {
+        row("epochs", "%u", info->epochs->len);
+    }
+}
+
 static void print_table(const Info *info)
 {
     const Manifest *manifest = info->manifest;
@@ -462,6 +547,7 @@ static void print_table(const Info *info)
         row("cut", "%s", cut);
     }
     order_info_print(manifest, info->order, row);
+    print_epochs(info);
     print_end(manifest);
 
     printf("\n  %-12s %s\n", "checkpoint", "position");

@@ -12,7 +12,8 @@ import subprocess
 from tests.lib.checkout import BUILD, TOP
 from tests.lib.tool import BIN
 
-TARGETS = ["manifest", "place", "log", "episodes", "ram", "sums", "pack", "json"]
+TARGETS = ["manifest", "place", "log", "episodes", "ram", "sums", "epochs", "pack",
+           "json"]
 PLACE = os.path.join(BUILD, "fuzz")
 HERE = os.path.dirname(os.path.abspath(__file__))
 LOGS = ["vcpu-0.order", "vcpu-0.data", "vcpu-1.order", "vcpu-1.data", "dma.order",
@@ -28,6 +29,11 @@ EVENT = (rb'{"event": "RECORDER_STOPPED", "data": {"reason": "\u00fc \ud83d\ude0
 # The first byte is the order.  Then, for each stream: how many bytes its events have, and these.
 KARMA_EVENTS = bytes([0, 6, 65, 10, 64 + 8, 10, 18, 0, 6, 64 + 8 + 1, 30, 18, 0, 64, 5, 2, 18, 0])
 RERUN_EVENTS = bytes([1, 6, 32, 10, 34, 10, 20, 0, 4, 33, 30, 20, 0, 2, 20, 0])
+# Of two vCPUs; of the sizes of logs, verify looks at whether the files have them.
+EPOCHS = "reprise epochs 1\n" + "".join(
+    f"epoch {number} us 1763170000{number}00000 point 0:{number}5,1:{number} dma {number} "
+    f"ram {'0123456789abcdef' * 2} registers {'0' * 16},{'f' * 16} stores {'5' * 16},{'6' * 16} "
+    f"logs {','.join(['0'] * 12)} crc32c=00000000\n" for number in (1, 2, 3))
 
 
 def clang():
@@ -139,6 +145,7 @@ def make_seeds():
         ("manifest", "manifest"): without_sum(read(recording, "manifest")),
         ("place", "place"): without_sum(read(recording, "checkpoint-1", "place")),
         ("sums", "sums"): without_sum(read(recording, "checkpoint-1", "sums")),
+        ("epochs", "epochs"): EPOCHS.encode(),
         ("ram", "ram"): small_ram(),
         ("json", "event"): EVENT,
     }

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "recording/checkpoint-sums.h"
+#include "recording/epochs.h"
 #include "recording/log-block.h"
 #include "recording/log-reader.h"
 #include "recording/manifest.h"
@@ -210,6 +211,27 @@ static void __attribute__((unused)) fuzz_sums(const uint8_t *data, size_t size)
     GError *error = NULL;
     bool ok = checkpoint_sums_check(directory, &error);
 
+    check_refusal(ok, error);
+}
+
+static void __attribute__((unused)) fuzz_epochs(const uint8_t *data, size_t size)
+{
+    g_autofree char *path = put(EPOCHS_FILE, data, size);
+    GError *error = NULL;
+    g_autoptr(EpochReader) reader = epoch_reader_open(directory, VCPUS, &error);
+    EpochReaderResult result;
+    Epoch *epoch = NULL;
+    VerifiedEpochs verified;
+    bool ok;
+
+    g_assert_nonnull(reader);
+    while ((result = epoch_reader_next(reader, &epoch, &error)) == EPOCH_READER_EPOCH) {
+        epoch_free(epoch);
+    }
+    g_assert_cmpuint(epoch_reader_offset(reader), <=, size);
+    check_refusal(result != EPOCH_READER_BAD, error);
+    error = NULL;
+    ok = verify_epochs(directory, VCPUS, NULL, NULL, &verified, &error);
     check_refusal(ok, error);
 }
 

@@ -5,6 +5,10 @@
  */
 #include "tests/recording/ram-test.h"
 
+#include <string.h>
+
+#include "recording/ram-digest.h"
+
 static void test_known(void)
 {
     /* Computed by a program in Python that follows docs/log-format.md. */
@@ -64,10 +68,117 @@ static void test_differs(void)
     g_assert_cmpuint(g_hash_table_size(seen), ==, 603);
 }
 
+static void assert_tracked(const RamDigestTracker *tracker, const Guest *guest)
+{
+    g_autofree char *whole = guest_digest(guest, false);
+    g_autofree char *tracked = ram_digest_tracked(tracker);
+
+    g_assert_cmpstr(tracked, ==, whole);
+}
+
+static void change_page(Guest *guest, uint64_t page, uint64_t *changed)
+{
+    uint8_t *host = guest->blocks[0].host + page * PAGE;
+
+    switch (g_test_rand_int_range(0, 4)) {
+    case 0:
+        memset(host, 0, PAGE);
+        break;
+    case 1:                                     /* marked, but the same */
+        break;
+    default:
+        guest_fill_page(host);
+    }
+    changed[page / 64] |= UINT64_C(1) << (page % 64);
+}
+
+/* Few changes and many, in one thread and in several, make the digest of the whole block. */
+static void test_tracked(void)
+{
+    for (unsigned round = 0; round < 40; round++) {
+        g_autoptr(Guest) guest = g_new0(Guest, 1);
+        g_autoptr(RamDigestTracker) tracker = NULL;
+        uint64_t n_pages = g_test_rand_int_range(1, round % 4 ? 300 : 4000);
+        unsigned n_words = (n_pages + 63) / 64;
+        g_autofree uint64_t *changed = g_new0(uint64_t, n_words);
+
+        guest_add_block(guest, "ram", n_pages);
+        if (g_test_rand_bit()) {
+            guest_fill(guest);
+        }
+        tracker = ram_digest_track("ram", guest->blocks[0].host, guest->blocks[0].size);
+        assert_tracked(tracker, guest);
+        for (unsigned i = 0; i < 5; i++) {
+            unsigned most = g_test_rand_bit() ? 10 : n_pages;
+
+            for (unsigned n = g_test_rand_int_range(0, most + 1); n > 0; n--) {
+                change_page(guest, g_test_rand_int_range(0, n_pages), changed);
+            }
+            ram_digest_update(tracker, changed);
+            assert_tracked(tracker, guest);
+            memset(changed, 0, n_words * sizeof(*changed));
+        }
+        memset(guest->blocks[0].host, 0, guest->blocks[0].size);
+        memset(changed, 0xff, n_words * sizeof(*changed));      /* also beyond the last page */
+        ram_digest_update(tracker, changed);
+        assert_tracked(tracker, guest);
+    }
+}
+
+/* A page that is not marked is not read. */
+static void test_tracked_marked(void)
+{
+    g_autoptr(Guest) guest = g_new0(Guest, 1);
+    g_autoptr(RamDigestTracker) tracker = NULL;
+    g_autofree char *before = NULL;
+    g_autofree char *after = NULL;
+    uint64_t changed[2] = { UINT64_C(1) << 63, 0 };
+
+    guest_add_block(guest, "ram", 65);
+    guest->blocks[0].host[63 * PAGE] = 1;
+    before = guest_digest(guest, false);
+    guest->blocks[0].host[63 * PAGE] = 2;
+    tracker = ram_digest_track("ram", guest->blocks[0].host, guest->blocks[0].size);
+    guest->blocks[0].host[63 * PAGE] = 1;
+    guest->blocks[0].host[64 * PAGE] = 1;
+    ram_digest_update(tracker, changed);
+    after = ram_digest_tracked(tracker);
+    g_assert_cmpstr(after, ==, before);
+    changed[0] = 0;
+    changed[1] = 1;
+    ram_digest_update(tracker, changed);
+    assert_tracked(tracker, guest);
+}
+
+/* Blocks that are tracked are added as others are. */
+static void test_tracked_blocks(void)
+{
+    for (unsigned round = 0; round < 20; round++) {
+        g_autoptr(Guest) guest = guest_random();
+        g_autofree char *whole = guest_digest(guest, true);
+        g_autofree char *tracked = NULL;
+        RamDigest digest;
+
+        ram_digest_init(&digest);
+        for (unsigned i = 0; i < guest->n_blocks; i++) {
+            g_autoptr(RamDigestTracker) tracker =
+                ram_digest_track(guest->blocks[i].name, guest->blocks[i].host,
+                                 guest->blocks[i].size);
+
+            ram_digest_add_tracked(&digest, tracker);
+        }
+        tracked = ram_digest_format(&digest);
+        g_assert_cmpstr(tracked, ==, whole);
+    }
+}
+
 int main(int argc, char **argv)
 {
     g_test_init(&argc, &argv, NULL);
     g_test_add_func("/ram-digest/known", test_known);
     g_test_add_func("/ram-digest/differs", test_differs);
+    g_test_add_func("/ram-digest/tracked", test_tracked);
+    g_test_add_func("/ram-digest/tracked-marked", test_tracked_marked);
+    g_test_add_func("/ram-digest/tracked-blocks", test_tracked_blocks);
     return g_test_run();
 }

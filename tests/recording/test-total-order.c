@@ -5,10 +5,13 @@
  */
 #include <glib.h>
 #include <glib/gstdio.h>
+#include <fcntl.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "recording/checkpoint-position.h"
 #include "recording/critical-path.h"
+#include "recording/epochs.h"
 #include "recording/total-order.h"
 #include "tests/recording/log-test.h"
 
@@ -101,6 +104,34 @@ static void add_wait(Recording *r, LogWriter *writer, GRand *rand, unsigned stre
                   (uint64_t)wait.source, wait.steps);
         g_array_append_val(r->waits, wait);
     }
+}
+
+/* --- epochs ------------------------------------------------------------------------------ */
+
+enum { EPOCHS = 8 };
+
+static Position epoch_end[EPOCHS][STREAMS];
+
+static uint64_t moment_of_epoch(unsigned number)
+{
+    return (number + 1) * (STEPS / EPOCHS) - number * 7;
+}
+
+/* Append the epoch that ends where @order is. */
+static void add_epoch(const TotalOrder *order, int fd, unsigned number)
+{
+    g_autoptr(Epoch) epoch = epoch_new(VCPUS);
+    GError *error = NULL;
+
+    for (unsigned i = 0; i < STREAMS; i++) {
+        epoch_end[number][i] = total_order_reached(order, i);
+    }
+    memcpy(epoch->point->at, epoch_end[number], VCPUS * sizeof(Position));
+    epoch->dma_steps = epoch_end[number][DMA];
+    epoch->number = number + 1;
+    epoch->ram = g_strnfill(32, '0');
+    epochs_append(fd, epoch, &error);
+    g_assert_no_error(error);
 }
 
 /* Draw a stream.  vCPU 0 makes most steps; vCPU 2 makes none in the first half. */
@@ -205,6 +236,11 @@ static bool is_at(const TotalOrder *order, const Position *reached)
     return true;
 }
 
+static void count(void *opaque)
+{
+    ++*(unsigned *)opaque;
+}
+
 /* The order passes the points of all checkpoints, and is the same from each of them on. */
 static void test_checkpoints_lie_on_it(void)
 {
@@ -229,6 +265,73 @@ static void test_checkpoints_lie_on_it(void)
         g_assert_cmpmem(later->data, later->len * sizeof(Run),
                         all->data + (all->len - later->len) * sizeof(Run),
                         later->len * sizeof(Run));
+    }
+}
+
+/*
+ * With epochs, the order passes the end of each, also from a checkpoint on, and tells of it; up to
+ * there it is what it is in a recording that ends there.
+ */
+static void test_epochs_lie_on_it(void)
+{
+    g_auto(Recording) r = { 0 };
+    g_autoptr(TotalOrder) plain = NULL;
+    GError *error = NULL;
+    int place, fd;
+
+    make_recording(&r, 3000);
+    /* Any moment will do: it is closed under the waits, but is no epoch of the pace. */
+    plain = open_order(&r, 0);
+    place = open(r.directory, O_RDONLY | O_DIRECTORY);
+    fd = epochs_create(place, r.directory, &error);
+    g_assert_no_error(error);
+    for (unsigned i = 0; i < EPOCHS; i++) {
+        g_assert_true(total_order_follow(plain, moment_of_epoch(i), &error));
+        add_epoch(plain, fd, i);
+    }
+    close(fd);
+    close(place);
+
+    for (unsigned checkpoint = 0; checkpoint < CHECKPOINTS; checkpoint++) {
+        g_autoptr(TotalOrder) order = open_order(&r, checkpoint);
+        unsigned told = 0, passed = 0, ahead = 0;
+        Run run;
+
+        total_order_on_wait(order, NULL, &told);
+        total_order_on_epoch(order, count, &told);
+        for (unsigned i = 0; i < EPOCHS; i++) {
+            ahead += moment_of_epoch(i) > total_order_moment(order);
+        }
+        do {
+            for (unsigned i = 0; i < EPOCHS; i++) {
+                passed += is_at(order, epoch_end[i]);
+            }
+        } while (total_order_next(order, UINT64_MAX, &run, &error));
+        g_assert_no_error(error);
+        g_assert_cmpuint(passed, ==, ahead);
+        g_assert_cmpuint(told, ==, ahead);
+        g_assert_cmpuint(total_order_moment(order), ==, STEPS);
+    }
+
+    /* The last one may lie behind the last event of a log, which tells no more then. */
+    for (unsigned i = 0; i < EPOCHS - 1; i++) {
+        g_autoptr(TotalOrder) whole = open_order(&r, 0);
+        g_autoptr(TotalOrder) part = NULL;
+        Run run, same;
+
+        r.manifest->complete = false;
+        r.manifest->cut = point_new(VCPUS);
+        memcpy(r.manifest->cut->at, epoch_end[i], VCPUS * sizeof(Position));
+        part = open_order(&r, 0);
+        while (total_order_moment(whole) < moment_of_epoch(i)) {
+            g_assert_true(total_order_next(whole, 1, &run, &error));
+            g_assert_true(total_order_next(part, 1, &same, &error));
+            g_assert_cmpuint(same.stream, ==, run.stream);
+            g_assert_cmpuint(same.to, ==, run.to);
+        }
+        g_assert_no_error(error);
+        g_clear_pointer(&r.manifest->cut, point_free);
+        r.manifest->complete = true;
     }
 }
 
@@ -459,6 +562,7 @@ int main(int argc, char **argv)
     g_test_init(&argc, &argv, NULL);
     g_test_add_func("/total-order/all-steps", test_all_steps_in_order);
     g_test_add_func("/total-order/checkpoints", test_checkpoints_lie_on_it);
+    g_test_add_func("/total-order/epochs", test_epochs_lie_on_it);
     g_test_add_func("/total-order/moments", test_moments);
     g_test_add_func("/total-order/copy", test_copy);
     g_test_add_func("/total-order/pace", test_pace);

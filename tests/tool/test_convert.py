@@ -8,6 +8,7 @@ import signal
 import subprocess
 import time
 
+from tests.lib.damage import flip
 from tests.lib.guest_recording import GuestWorkspace
 from tests.lib.process import one_line, run
 from tests.lib.synthetic_recording import folder_of_recording
@@ -55,6 +56,40 @@ def a_recording_gets_other_orders(orders):
         check(had == has, f"{had}, {has}")
         ram = "checkpoint-0/ram"
         check(os.path.samefile(f"{top}/recording/{ram}", f"{top}/new/{ram}"), "it is not linked")
+
+
+@test
+def epochs_stay_without_sizes_of_logs():
+    with folder_of_recording("--epochs") as top:
+        convert(top, "recording", "new", "--order", "karma:100")
+        check("is sound up to its end" in verify(f"{top}/new"), "verify")
+        with open(f"{top}/recording/epochs") as old, open(f"{top}/new/epochs") as new:
+            lines = zip(old.read().splitlines(), new.read().splitlines(), strict=True)
+        for number, (before, after) in enumerate(lines):
+            if number == 0:
+                check(before == after, after)
+            else:
+                check(before.split(" logs ")[0] == after.split(" logs ")[0], after)
+                check(f" logs {','.join('0' * 12)} crc32c=" in after, after)
+        flip(f"{top}/recording/epochs", 600)
+        said = convert(top, "recording", "other", "--order", "karma", status=2)
+        check("recording/epochs: byte 477: the line has a wrong checksum" in said, said)
+        check(sorted(os.listdir(top)) == ["new", "recording"], os.listdir(top))
+
+
+@test
+def epochs_behind_the_cut_are_left_out():
+    with folder_of_recording("--epochs", "--cut") as top:
+        path = f"{top}/recording/vcpu-1.order"
+        os.truncate(path, 200)
+        os.unlink(f"{top}/recording/epochs")
+        run(REPRISE, "repair", f"{top}/recording")
+        with folder_of_recording("--epochs") as other:
+            os.rename(f"{other}/recording/epochs", f"{top}/recording/epochs")
+        convert(top, "recording", "new", "--order", "karma:100")
+        with open(f"{top}/new/epochs") as file:
+            check(len(file.read().splitlines()) == 3, "epochs")
+        check("is sound, not complete" in verify(f"{top}/new"), "verify")
 
 
 @test

@@ -135,6 +135,20 @@ def each_order_has_its_figures():
 
 
 @test
+def epochs_are_counted():
+    with recording() as directory:
+        check(info(directory)["epochs"] is None and "epochs" not in table(directory), "none")
+    with recording("--epochs") as directory:
+        said, text = info(directory)["epochs"], table(directory)
+        check(said == {"number": 4, "median_ms": 100.5}, said)
+        check("\nepochs         4, median 100.5 ms\n" in text, text)
+        os.truncate(f"{directory}/epochs", 300)
+        said, text = info(directory)["epochs"], table(directory)
+        check(said == {"number": 1, "median_ms": None}, said)
+        check("\nepochs         1\n" in text, text)
+
+
+@test
 def a_recording_without_an_end():
     with recording("--cut") as directory:
         said = info(directory)
@@ -186,11 +200,17 @@ def spoil_log(directory):
         log.write(b"nonsense")
 
 
+def spoil_epochs(directory):
+    with open(os.path.join(directory, "epochs"), "w") as epochs:
+        epochs.write("nonsense\n")
+
+
 BROKEN = {
     "no manifest": (lambda d: os.unlink(f"{d}/manifest"), "no manifest"),
     "foreign manifest": (spoil_manifest, "not the manifest"),
     "no log": (lambda d: os.unlink(f"{d}/vcpu-0.order"), "vcpu-0.order"),
     "foreign log": (spoil_log, "vcpu-0.order"),
+    "foreign epochs": (spoil_epochs, "epochs: byte 0"),
     "no checkpoint": (lambda d: shutil.rmtree(f"{d}/checkpoint-0"), "checkpoint-0"),
     "no RAM": (lambda d: os.unlink(f"{d}/checkpoint-0/ram"), "checkpoint-0/ram"),
     "no directory": (shutil.rmtree, "recording"),

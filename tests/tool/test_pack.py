@@ -40,6 +40,15 @@ def what_was_packed_is_unpacked():
 
 
 @test
+def epochs_are_packed():
+    with folder_of_recording("--epochs") as top:
+        tool(top, "pack", "recording", "file")
+        tool(top, "unpack", "file", "copy")
+        check(filecmp.cmp(f"{top}/recording/epochs", f"{top}/copy/epochs", shallow=False), "epochs")
+        tool(top, "verify", "copy")
+
+
+@test
 def tar_can_look_inside_and_the_page_says_how_it_is_summed():
     with folder_of_recording() as top:
         tool(top, "pack", "recording", "file")

@@ -87,6 +87,56 @@ def an_unfinished_recording_gets_its_cut():
         check("needs no repair" in repair(directory).stdout, "again")
 
 
+@test
+def epochs_alone_are_cut_at_the_first_that_is_bad():
+    with recording("--epochs") as directory:
+        before = contents(directory)
+        flip(f"{directory}/epochs", 600)
+        damaged = contents(directory)
+        said = repair(directory).stdout
+        check("epochs: 477 of " in said and "the line has a wrong checksum" in said, said)
+        after = contents(directory)
+        check(after["epochs"] + after["cut-off/epochs.from-477"] == damaged["epochs"], "lost")
+        check(after["manifest"] == before["manifest"], "the recording is no longer complete")
+        check("is sound up to its end" in run(REPRISE, "verify", directory).stdout, "verify")
+        check("needs no repair" in repair(directory).stdout, "again")
+
+
+@test
+def epochs_without_a_title_are_removed():
+    for length in (None, 0):
+        with recording("--epochs") as directory:
+            flip(f"{directory}/epochs", 3)
+            if length is not None:
+                os.truncate(f"{directory}/epochs", length)
+            damaged = contents(directory)
+            repair(directory)
+            after = contents(directory)
+            check("epochs" not in after and after["cut-off/epochs.from-0"] == damaged["epochs"],
+                  sorted(after))
+            check("is sound up to its end" in run(REPRISE, "verify", directory).stdout, "verify")
+
+
+@test
+def epochs_behind_the_cut_are_dropped():
+    with recording("--epochs") as directory:
+        flip(f"{directory}/vcpu-1.order", 200)
+        said = repair(directory).stdout
+        check("epochs: 477 of " in said and "epoch 3 has vCPU " in said, said)
+        check("is sound, not complete, and replays up to " in
+              run(REPRISE, "verify", directory).stdout, "verify")
+        check("needs no repair" in repair(directory).stdout, "again")
+
+
+@test
+def an_epoch_that_is_not_whole_is_cut():
+    with recording("--epochs", "--cut") as directory:
+        os.truncate(f"{directory}/epochs", os.path.getsize(f"{directory}/epochs") - 1)
+        said = repair(directory).stdout
+        check("epochs: 709 of " in said and "the last line is not whole" in said, said)
+        check("needs no repair" in repair(directory).stdout, "again")
+
+
 HOPELESS = {
     "a manifest": (lambda d: flip(f"{d}/manifest", 300), "manifest: wrong checksum"),
     "no manifest": (lambda d: os.unlink(f"{d}/manifest"), "no manifest"),
@@ -96,6 +146,7 @@ HOPELESS = {
     "memory": (lambda d: flip(f"{d}/checkpoint-0/ram", 99), "checkpoint-0/ram"),
     "no checkpoint": (lambda d: change_manifest(d, "names", ""), "it has none"),
     "another version": (lambda d: change_manifest(d, "log-version", "1"), "log format 1"),
+    "epochs elsewhere": (lambda d: (os.symlink("/etc/passwd", f"{d}/epochs")), "epochs"),
     "lies": (lambda d: change_manifest(d, "arcs", "7"), "7"),
 }
 

@@ -6,7 +6,7 @@ On recordings of no guest that make-recording writes; test_damage.py has real on
 
 import os
 
-from tests.lib.checksum import change_manifest
+from tests.lib.checksum import change_manifest, crc32c
 from tests.lib.damage import flip
 from tests.lib.process import one_line, run
 from tests.lib.synthetic_recording import FILES, recording
@@ -40,10 +40,10 @@ def a_recording_without_an_end_is_sound_as_far_as_it_goes():
     check("is sound, not complete, and replays up to 0:10,1:0:" in lines[0], lines)
 
 
-@test_each(FILES)
+@test_each([*FILES, "epochs"])
 def any_bit_and_any_end(name):
     """Of each file some bits and some lengths, the first and the last among them."""
-    with recording() as directory:
+    with recording(*(["--epochs"] if name == "epochs" else [])) as directory:
         path = os.path.join(directory, name)
         size = os.path.getsize(path)
         with open(path, "rb") as file:
@@ -61,6 +61,50 @@ def any_bit_and_any_end(name):
             with open(path, "wb") as file:
                 file.write(content)
         verify(directory)
+
+
+def rewrite_epochs(directory, change):
+    """With right checksums."""
+    with open(f"{directory}/epochs") as file:
+        title, *lines = file.read().splitlines()
+    texts = (change(line.rsplit(" ", 1)[0]) for line in lines)
+    with open(f"{directory}/epochs", "w") as file:
+        file.write("".join([title + "\n", *(f"{text} crc32c={crc32c(text.encode()):08x}\n"
+                                            for text in texts)]))
+
+
+EPOCHS = {
+    "behind the end": ("point 0:10000,1:10000", "point 0:10000,1:10002",
+                       "byte 709: epoch 4 has vCPU 1 at 10002, but the recording ends at 10001"),
+    "more of a log": ("logs 312,", "logs 999999,",
+                      "byte 709: epoch 4 takes 999999 bytes of vcpu-0.order, which has "),
+    "no such log": ("logs 312,4113,0", "logs 312,4113,1",
+                    "byte 709: epoch 4 takes 1 bytes of vcpu-0.karma, which has 0"),
+    "no such log of DMA": ("32,0,0,0", "32,1,0,0", "byte 17: epoch 1 takes 1 bytes of DMA's data"),
+    "another number": ("epoch 2", "epoch 3", "byte 245: the epoch does not follow"),
+    "earlier": ("0:5000", "0:2000", "byte 245: the epoch does not follow"),
+}
+
+
+@test_each(EPOCHS)
+def epochs_fit_the_recording(what):
+    before, after, words = EPOCHS[what]
+    with recording("--epochs") as directory:
+        rewrite_epochs(directory, lambda text: text)
+        verify(directory)
+        rewrite_epochs(directory, lambda text: text.replace(before, after))
+        lines, _ = verify(directory, 1)
+    check(len(lines) == 1 and f"{directory}/epochs: {words}" in lines[0], lines)
+
+
+@test
+def the_last_epoch_may_not_be_whole_where_there_is_no_end():
+    for how in ([], ["--cut"]):
+        with recording("--epochs", *how) as directory:
+            os.truncate(f"{directory}/epochs", os.path.getsize(f"{directory}/epochs") - 1)
+            lines, _ = verify(directory, 0 if how else 1)
+        words = "is sound, not complete" if how else "epochs: byte 709: it is truncated"
+        check(len(lines) == 1 and words in lines[0], lines)
 
 
 @test

@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Writes a small recording without a guest, with the real writers, for tests of programs that read
- * recordings: make-recording DIR [--cut].  With --cut, the recording is as a killed recorder leaves
- * it.
+ * recordings: make-recording DIR [--cut] [--epochs].  With --cut, the recording is as a killed
+ * recorder leaves it.  With --epochs, it has four epochs of 250 events of each vCPU.
  */
+#include <fcntl.h>
 #include <glib.h>
 #include <glib/gstdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "recording/checkpoint-sums.h"
+#include "recording/epochs.h"
 #include "recording/log-writer.h"
 #include "recording/manifest.h"
 #include "recording/ram-digest.h"
@@ -19,6 +22,7 @@
 #define N_VCPUS 2
 #define RAM_SIZE (1 << 20)
 #define N_EVENTS 1000
+#define EPOCH_EVENTS 250
 
 static void check(bool ok, GError *error)
 {
@@ -69,20 +73,74 @@ static void write_end(LogStream *stream, unsigned vcpu)
               UINT64_C(2));
 }
 
-static void write_logs(const char *directory, bool cut)
+/* End an epoch behind event @i of all vCPUs, as a recorder does: when the logs are written. */
+static void end_epoch(LogWriter *writer, int file, unsigned i)
+{
+    g_autoptr(Epoch) epoch = epoch_new(N_VCPUS);
+    g_autoptr(LogPlaces) places = NULL;
+    GError *error = NULL;
+
+    epoch->number = i / EPOCH_EVENTS;
+    epoch->time_us = G_GINT64_CONSTANT(1763170000000000) + epoch->number * 100500;
+    epoch->ram = g_strnfill(RAM_DIGEST_DIGITS, '0' + epoch->number);
+    for (unsigned stream = 0; stream <= N_VCPUS; stream++) {
+        log_stream_rest(log_writer_stream(writer, stream), stream < N_VCPUS ? i * 10 : LOG_UNKNOWN);
+    }
+    places = log_writer_places(writer);
+    check(log_places_wait(places, &error), error);
+    for (unsigned stream = 0; stream <= N_VCPUS; stream++) {
+        for (unsigned substream = LOG_ORDER; substream <= LOG_DATA; substream++) {
+            epoch->log_bytes[stream * LOG_SUBSTREAMS + substream] =
+                log_place_of(places, stream, substream)->offset;
+        }
+        log_stream_resume(log_writer_stream(writer, stream));
+    }
+    for (unsigned vcpu = 0; vcpu < N_VCPUS; vcpu++) {
+        epoch->point->at[vcpu] = i * 10;
+        epoch->registers[vcpu] = vcpu;
+    }
+    check(epochs_append(file, epoch, &error), error);
+}
+
+static int create_epochs(const char *directory)
+{
+    int place = open(directory, O_RDONLY | O_DIRECTORY), file;
+    GError *error = NULL;
+
+    file = epochs_create(place, directory, &error);
+    check(file >= 0, error);
+    close(place);
+    return file;
+}
+
+/* @epochs: a file, or -1. */
+static void write_events(LogWriter *writer, int epochs)
+{
+    for (unsigned i = 1; i <= N_EVENTS; i++) {
+        for (unsigned vcpu = 0; vcpu < N_VCPUS; vcpu++) {
+            LogStream *stream = log_writer_stream(writer, vcpu);
+
+            log_event(stream, LOG_EVENT_SYSREG, (Position)i * 10, (uint64_t)i);
+            log_event(stream, LOG_EVENT_WAIT, (Position)i * 10, (uint64_t)!vcpu, (uint64_t)i * 5);
+        }
+        if (epochs >= 0 && i % EPOCH_EVENTS == 0) {
+            end_epoch(writer, epochs, i);
+        }
+    }
+}
+
+static void write_logs(const char *directory, bool cut, bool with_epochs)
 {
     const uint8_t bytes[64] = "what a device wrote";
     GError *error = NULL;
     g_autoptr(LogWriter) writer = log_writer_new(directory, N_VCPUS, ORDER_SET_FDR, &error);
+    int epochs = with_epochs ? create_epochs(directory) : -1;
 
     check(writer, error);
+    write_events(writer, epochs);
     for (unsigned vcpu = 0; vcpu < N_VCPUS; vcpu++) {
         LogStream *stream = log_writer_stream(writer, vcpu);
 
-        for (unsigned i = 1; i <= N_EVENTS; i++) {
-            log_event(stream, LOG_EVENT_SYSREG, i * 10, (uint64_t)i);
-            log_event(stream, LOG_EVENT_WAIT, i * 10, (uint64_t)!vcpu, (uint64_t)i * 5);
-        }
         if (!cut) {
             write_end(stream, vcpu);
         }
@@ -92,6 +150,9 @@ static void write_logs(const char *directory, bool cut)
                     bytes, sizeof(bytes));
     log_stream_boundary(log_writer_stream(writer, N_VCPUS));
     check(log_writer_finish(writer, &error), error);
+    if (epochs >= 0) {
+        close(epochs);
+    }
 }
 
 static Manifest *describe(void)
@@ -131,18 +192,22 @@ static void describe_end(Manifest *manifest, char *ram_digest)
 
 int main(int argc, char **argv)
 {
-    bool cut = argc == 3 && g_str_equal(argv[2], "--cut");
     g_autoptr(Manifest) manifest = describe();
+    bool cut = false, epochs = false;
     GError *error = NULL;
     char *digest;
 
-    if (argc != 2 && !cut) {
-        g_printerr("usage: make-recording DIR [--cut]\n");
+    for (int i = 2; i < argc; i++) {
+        cut |= g_str_equal(argv[i], "--cut");
+        epochs |= g_str_equal(argv[i], "--epochs");
+    }
+    if (argc != 2 + cut + epochs) {
+        g_printerr("usage: make-recording DIR [--cut] [--epochs]\n");
         return 1;
     }
     check(g_mkdir(argv[1], 0777) == 0, NULL);
     digest = write_checkpoint(argv[1], "checkpoint-0");
-    write_logs(argv[1], cut);
+    write_logs(argv[1], cut, epochs);
     if (cut) {
         g_free(digest);
     } else {
