@@ -18,7 +18,7 @@ void coroutine_fn qmp_recorder_start(const char *directory,
                                      bool has_checkpoint_interval, double checkpoint_interval,
                                      bool has_keep_seconds, double keep_seconds,
                                      bool has_live_checkpoints, bool live_checkpoints,
-                                     const char *protocol,
+                                     bool has_epochs, uint32_t epochs, const char *protocol,
                                      bool has_slow_path, bool slow_path,
                                      bool has_max_bytes, uint64_t max_bytes,
                                      bool has_max_seconds, double max_seconds,
@@ -29,6 +29,7 @@ void coroutine_fn qmp_recorder_start(const char *directory,
         .slow_path = has_slow_path && slow_path,
         .checkpoint_interval_s = has_checkpoint_interval ? checkpoint_interval : 0,
         .keep_s = has_keep_seconds ? keep_seconds : 0,
+        .epoch_ms = has_epochs ? epochs : 0,
         .live = has_live_checkpoints && live_checkpoints,
         .limits.bytes = has_max_bytes ? max_bytes : 0,
         .limits.seconds = has_max_seconds ? max_seconds : 0,
@@ -75,8 +76,8 @@ void qmp_recorder_replay(const char *directory, RecorderTrace *trace, bool has_t
                          RecorderThreads threads, bool has_from, uint32_t from,
                          bool has_until, uint64_t until, RecorderWatch *watch,
                          bool has_order, RecorderOrder order, bool has_paranoid,
-                         uint64_t paranoid, bool has_x_chaos, uint64_t x_chaos,
-                         bool has_x_positions, bool x_positions, Error **errp)
+                         uint64_t paranoid, bool has_follow, bool follow, bool has_x_chaos,
+                         uint64_t x_chaos, bool has_x_positions, bool x_positions, Error **errp)
 {
     PlayerTrace wanted;
     PlayerWatch watched;
@@ -92,6 +93,7 @@ void qmp_recorder_replay(const char *directory, RecorderTrace *trace, bool has_t
         .order = has_order ? RecorderOrder_str(order) : NULL,
         .by_positions = has_x_positions && x_positions,
         .paranoid = has_paranoid ? paranoid : 0,
+        .follow = has_follow && follow,
     };
 
     if (runstate_is_running()) {

@@ -292,6 +292,9 @@ char *recorder_status_text(const RecorderInfo *info)
     if (info->has_stored_bytes) {
         put_disk(text, info);
     }
+    if (info->has_epochs) {
+        g_string_append_printf(text, "  epochs: %" PRIu64 "\n", info->epochs);
+    }
     if (info->has_tracking_memory) {
         g_string_append_printf(text, "  memory to track lines: %" PRIu64 " bytes\n",
                                info->tracking_memory);

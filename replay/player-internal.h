@@ -36,6 +36,7 @@ typedef struct Player {
     double furthest;            /* the largest progress that player_query() has returned */
     unsigned n_running;         /* atomic: vCPUs that have not finished */
     bool cut_off;               /* a stream ends at a cut, not at the END of its log */
+    bool one_at_a_time;         /* PlayerOptions */
     bool stops_early;           /* replay ends at a moment that the user or a debugger chose */
     void (*arrived)(void);      /* PlayerOptions; NULL: stop the machine, which ends the replay */
     Console console;            /* the guest's UART; changes with stores to it */
@@ -122,6 +123,19 @@ void player_new_schedule(RecorderVcpu *const v[], bool one_at_a_time);
 bool player_wait_for_dma(CPUState *cpu, const ScheduleWait *wait);
 /* Replay DMA up to its cut.  All vCPUs are stopped at their cuts or ends.  Main thread. */
 void player_finish_dma(void);
+
+/*
+ * player-session.c: set where the streams stop when the vCPUs run next, as player_go_on() does.
+ * Progress is still that of the whole replay, and the console shows all.
+ */
+void player_set_cut(const Position *cut);
+/*
+ * Read the logs up to @log_bytes, as in an Epoch, and no further; NULL: to their ends.  All vCPUs
+ * are paused, and have read all that they were allowed to before.
+ */
+void player_read_on(const uint64_t *log_bytes);
+/* End the replay, and report it.  All vCPUs are at their cuts or ends, or there is a divergence. */
+void player_end(void);
 
 /* player-session.c: return a new vCPU whose logs the caller opens. */
 RecorderVcpu *player_new_vcpu(void);

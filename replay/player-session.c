@@ -29,6 +29,7 @@
 #include "recording/position.h"
 #include "recording/replay-end.h"
 #include "replay/digest-trace.h"
+#include "replay/epoch-check.h"
 #include "replay/paranoid.h"
 #include "replay/player-internal.h"
 #include "replay/watch-log.h"
@@ -70,14 +71,17 @@ static void detach_vcpu(CPUState *cpu, run_on_cpu_data data)
  * Open the order of all streams at checkpoint @place; NULL: at the start.  Karma's is followed by
  * wake-ups.
  */
-static bool open_order(const char *directory, const CheckpointPosition *place, bool by_positions,
-                       GError **error)
+static bool open_order(const char *directory, const CheckpointPosition *place,
+                       const PlayerOptions *options, GError **error)
 {
     unsigned n = player.manifest->n_vcpus;
     RaceOrder order = player.manifest->follow;
 
     player.order = order_reader_open(directory, n, order, place ? place->logs : NULL, error);
-    if (player.order && order == RACE_KARMA && !by_positions) {
+    for (unsigned i = 0; player.order && options->follow && i <= n; i++) {
+        order_reader_bound(player.order, i, 0);
+    }
+    if (player.order && order == RACE_KARMA && !options->by_positions) {
         player.wakes = wake_ups_new(n + 1);
         order_reader_use_wake_ups(player.order);
     }
@@ -95,15 +99,22 @@ static LogReader *open_data(const char *directory, unsigned vcpu, const Checkpoi
                  : log_reader_open(directory, n, vcpu, LOG_DATA, error);
 }
 
-/* Return a new vCPU that replays from @place to @cut.  Return NULL and set @errp on failure. */
+/*
+ * Return a new vCPU that replays from @place to @cut.  If it is to @follow a recorder, it reads
+ * nothing yet.  Return NULL and set @errp on failure.
+ */
 static RecorderVcpu *open_vcpu(const char *directory, unsigned vcpu,
-                               const CheckpointPosition *place, Position cut, Error **errp)
+                               const CheckpointPosition *place, Position cut, bool follow,
+                               Error **errp)
 {
     g_autoptr(GError) error = NULL;
     RecorderVcpu *v = player_new_vcpu();
     ReplayingVcpu *r = v->replay;
 
     r->data = open_data(directory, vcpu, place, &error);
+    if (r->data && follow) {
+        log_reader_bound(r->data, 0);
+    }
     if (place) {
         v->base = r->same_at = place->point->at[vcpu];
         v->store_hash = place->stores[vcpu];
@@ -127,6 +138,7 @@ static void forget_recording(void)
     ParanoidCounts unwanted;
 
     paranoid_end(&unwanted);
+    epoch_check_close();
     g_clear_pointer(&player.recording, g_free);
     g_clear_pointer(&player.manifest, manifest_free);
     g_clear_pointer(&player.schedule, schedule_free);
@@ -216,12 +228,17 @@ static bool open_recording(const char *directory, const PlayerOptions *options, 
     *from = options->has_from ? options->from :
             replay_end_checkpoint(directory, player.manifest, until);
     place = find_checkpoint(directory, *from, &error);
-    if (!error) {
+    if (!error && options->follow && player.manifest->follow != RACE_FDR) {
+        error_setg(errp, "only recordings in the order of FDR can be followed: record with "
+                   "--order fdr");
+        return false;
+    }
+    if (!error && !options->follow) {
         cut = replay_end_find(directory, player.manifest, place, until, &error);
     }
     player.stops_early = options->has_until || options->arrived;
     player.dma.next = (LogEvent) { .kind = LOG_EVENT_KINDS, .position = UINT64_MAX };
-    if (error || !open_order(directory, place, options->by_positions, &error) ||
+    if (error || !open_order(directory, place, options, &error) ||
         player_read_order(n, &player.dma.next, &error) == LOG_READER_BAD) {
         error_setg(errp, "%s", error->message);
         return false;
@@ -232,7 +249,7 @@ static bool open_recording(const char *directory, const PlayerOptions *options, 
     set_goal(cut);
     for (unsigned i = 0; i < n; i++) {
         player.cut_off |= cut && cut[i] != CUT_NONE;
-        v[i] = open_vcpu(directory, i, place, cut ? cut[i] : CUT_NONE, errp);
+        v[i] = open_vcpu(directory, i, place, cut ? cut[i] : CUT_NONE, options->follow, errp);
         if (!v[i]) {
             return false;
         }
@@ -264,7 +281,8 @@ bool player_start(const char *directory, const PlayerOptions *options, Error **e
         (trace && !digest_trace_start(trace, v, player.manifest->n_vcpus, errp)) ||
         !machine_state_load(directory, (char *const *)player.manifest->checkpoints->pdata, from,
                             errp) ||
-        (options->watch && !watch_log_start(options->watch, errp))) {
+        (options->watch && !watch_log_start(options->watch, errp)) ||
+        (!options->arrived && !epoch_check_open(directory, options->follow, errp))) {
         for (unsigned i = 0; i < SPHERE_MAX_VCPUS; i++) {
             player_close_vcpu(v[i]);
         }
@@ -279,7 +297,8 @@ bool player_start(const char *directory, const PlayerOptions *options, Error **e
         paranoid_start(options->paranoid);
     }
     chaos_draw(&chaos, options->chaos);
-    player_new_schedule(v, options->one_at_a_time);
+    player.one_at_a_time = options->one_at_a_time;
+    player_new_schedule(v, player.one_at_a_time);
     CPU_FOREACH(cpu) {
         run_on_cpu(cpu, attach_vcpu, RUN_ON_CPU_HOST_PTR(v));
     }
@@ -290,6 +309,7 @@ bool player_start(const char *directory, const PlayerOptions *options, Error **e
     recorder_listen_to_signal(true);
     player.arrived = options->arrived;
     if (!player.arrived) {
+        epoch_check_begin();
         vm_start();
     }
     return true;
@@ -301,6 +321,8 @@ void player_query(RecorderInfo *info)
     info->has_seconds = info->has_dma_position = true;
     info->seconds = (g_get_monotonic_time() - player.started_us) / 1e6;
     info->dma_position = schedule_reached(player.schedule, player.manifest->n_vcpus);
+    info->epochs = epoch_check_compared();
+    info->has_epochs = info->epochs;
     if (player.goal) {
         g_autoptr(Point) now = point_new(player.manifest->n_vcpus);
         double done = 0, all = 0;
@@ -332,6 +354,7 @@ void player_leave(void)
 {
     CPUState *cpu;
 
+    epoch_check_close();
     recorder_listen_to_signal(false);
     recorder_mode = RECORDER_OFF;
     CPU_FOREACH(cpu) {
@@ -365,6 +388,7 @@ static void finish(void)
     g_autofree char *end = NULL;
     ParanoidCounts counts;
     RecorderCompared compared;
+    uint64_t n_epochs;
     bool has_compared;
 
     if (player.arrived || (!player.divergence && qatomic_read(&player.n_running))) {
@@ -373,6 +397,7 @@ static void finish(void)
     recorder_query_point(point);
     end = point_format(point);
     player_finish_dma();
+    n_epochs = epoch_check_compared();
     /* The manifest has a digest of RAM at the end of the recording alone. */
     if (!player.divergence && !player.cut_off && player.manifest->end) {
         judge_memory();
@@ -389,7 +414,16 @@ static void finish(void)
     }
     qapi_event_send_recorder_replayed(!player.divergence, player.divergence,
                                       player.manifest->complete && !player.stops_early ? NULL : end,
-                                      has_compared ? &compared : NULL);
+                                      has_compared ? &compared : NULL, n_epochs != 0, n_epochs);
+}
+
+void player_end(void)
+{
+    player.arrived = NULL;
+    vm_stop(RUN_STATE_PAUSED);
+    if (recorder_replaying()) {         /* the user had paused it already */
+        finish();
+    }
 }
 
 static void vm_state_changed(void *opaque, bool running, RunState state)
@@ -404,9 +438,9 @@ static void __attribute__((constructor)) watch_machine(void)
     qemu_add_vm_change_state_handler(vm_state_changed, NULL);
 }
 
-/* --- for a debugger ----------------------------------------------------------------- */
+/* --- leg by leg ---------------------------------------------------------------------- */
 
-void player_go_on(const Position *cut)
+void player_set_cut(const Position *cut)
 {
     RecorderVcpu *v[SPHERE_MAX_VCPUS];
     CPUState *cpu;
@@ -420,13 +454,55 @@ void player_go_on(const Position *cut)
         player_stop_at_cut(v[i]);
     }
     player.dma.cut = cut[player.manifest->n_vcpus];
+    player_new_schedule(v, player.one_at_a_time);
+}
+
+void player_read_on(const uint64_t *log_bytes)
+{
+    unsigned n = player.manifest->n_vcpus;
+    g_autoptr(GError) error = NULL;
+    CPUState *cpu;
+
+    for (unsigned i = 0; i <= n; i++) {
+        order_reader_bound(player.order, i,
+                           log_bytes ? log_bytes[i * LOG_SUBSTREAMS + LOG_ORDER] : UINT64_MAX);
+    }
+    CPU_FOREACH(cpu) {
+        unsigned i = cpu->cpu_index;
+        ReplayingVcpu *r = cpu->recorder->replay;
+
+        log_reader_bound(r->data,
+                         log_bytes ? log_bytes[i * LOG_SUBSTREAMS + LOG_DATA] : UINT64_MAX);
+        if (r->read.kind == LOG_EVENT_KINDS) {
+            player_next_ordered(cpu, i, &r->read);
+        }
+        if (r->next_input.kind == LOG_EVENT_KINDS) {
+            player_next_event(cpu, r->data, &r->next_input);
+        }
+    }
+    if (player.dma.next.kind == LOG_EVENT_KINDS) {
+        LogReaderResult result = player_read_order(n, &player.dma.next, &error);
+
+        if (result != LOG_READER_EVENT) {
+            player.dma.next = (LogEvent) { .kind = LOG_EVENT_KINDS, .position = UINT64_MAX };
+        }
+        if (result == LOG_READER_BAD && !player.divergence) {
+            player.divergence = g_strdup(error->message);
+        }
+    }
+}
+
+/* --- for a debugger ----------------------------------------------------------------- */
+
+void player_go_on(const Position *cut)
+{
     if (!player.shown) {
         player.shown = g_new0(Position, player.manifest->n_vcpus);
     }
     g_clear_pointer(&player.goal, point_free);
     set_goal(cut);
     player.furthest = 0;
-    player_new_schedule(v, false);
+    player_set_cut(cut);
 }
 
 const char *player_arrive(void)

@@ -39,6 +39,7 @@ typedef struct PlayerOptions {
     const PlayerWatch *watch;   /* or NULL */
     const char *order;          /* "fdr", "karma" or "rerun"; NULL: the recording's first */
     bool by_positions;          /* follow Karma's order by positions, for tests */
+    bool follow;                /* the recording is still being made: stay behind it */
     uint64_t paranoid;          /* steps between two checks of paranoid.h; 0: no checks */
     /*
      * Set by a debugger, else NULL.  If set, player_start() does not start the vCPUs.  The player

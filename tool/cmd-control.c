@@ -25,6 +25,8 @@ typedef struct Control {
     gboolean pause;             /* stop */
     double checkpoint_interval; /* start, in seconds; 0: only the first checkpoint */
     double keep_seconds;        /* start; 0: keep all */
+    gboolean has_epochs;        /* start */
+    const char *epochs_given;   /* start: N of --epochs=N, or NULL */
     gboolean live;              /* start */
     gboolean json;              /* status */
 } Control;
@@ -65,6 +67,9 @@ static const char start_usage[] =
     "  --checkpoint-interval S   make a checkpoint every S seconds, where replay can\n"
     "                    begin\n"
     "  --keep-seconds S  keep the last S seconds only, in bounded space\n"
+    "  --epochs[=MS]     every MS milliseconds (200), keep a digest of all memory,\n"
+    "                    with which a replay is compared there; the recording can be\n"
+    "                    replayed while it is being made (reprise replay --follow)\n"
     "  --live            save the state of devices in each checkpoint, so that the\n"
     "                    guest can go on from there (reprise live)\n"
     "  --order LIST      how the order of steps is recorded: fdr (the default),\n"
@@ -182,6 +187,9 @@ static char *start_arguments(const Control *control, GError **error)
     if (control->keep_seconds > 0) {
         json_double(&arguments, "keep-seconds", control->keep_seconds);
     }
+    if (control->has_epochs) {
+        json_u64(&arguments, "epochs", epoch_length(control->epochs_given));
+    }
     if (control->live) {
         json_bool(&arguments, "live-checkpoints", true);
     }
@@ -202,6 +210,7 @@ int run_start(int argc, char **argv)
         { "checkpoint-interval", 0, 0, G_OPTION_ARG_DOUBLE, &control.checkpoint_interval, NULL,
           NULL },
         { "keep-seconds", 0, 0, G_OPTION_ARG_DOUBLE, &control.keep_seconds, NULL, NULL },
+        { "epochs", 0, 0, G_OPTION_ARG_NONE, &control.has_epochs, NULL, NULL },
         { "live", 0, 0, G_OPTION_ARG_NONE, &control.live, NULL, NULL },
         { "order", 0, 0, G_OPTION_ARG_STRING, &control.order, NULL, NULL },
         { "digest-interval", 0, 0, G_OPTION_ARG_INT64, &control.digest_interval, NULL, NULL },
@@ -213,6 +222,7 @@ int run_start(int argc, char **argv)
     g_autoptr(GError) error = NULL;
     int status;
 
+    control.epochs_given = take_option_value("--epochs", argc, argv);
     if (!parse(&control, "start", start_usage, more, argc, argv, &status)) {
         return status;
     }
@@ -221,6 +231,9 @@ int run_start(int argc, char **argv)
     }
     if (control.max_size && !parse_size(control.max_size)) {
         return usage_error("start: --max-size '%s' is no size, such as 500M", control.max_size);
+    }
+    if (control.epochs_given && !epoch_length(control.epochs_given)) {
+        return usage_error("start: --epochs=MS: milliseconds, not '%s'", control.epochs_given);
     }
     if (!check_order_list("start", control.order, &status)) {
         return status;

@@ -8,23 +8,30 @@
  */
 #include <errno.h>
 #include <glib.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "recording/growing.h"
 #include "recording/manifest.h"
 #include "tool/emulator.h"
 #include "tool/gdb.h"
 #include "tool/progress.h"
 #include "tool/qmp-client.h"
 #include "tool/replay-command.h"
+#include "tool/stop-signals.h"
 #include "tool/tool.h"
 
 #define DEFAULT_PORT "1234"     /* the port of QEMU's option -s */
 
 typedef struct Debug {
     const char *directory;
+    gboolean growing;           /* the recording may still be being made */
+    char *view;                 /* of such a recording; NULL: @directory is seen itself */
+    GrowingView seen;           /* of @view */
+    volatile sig_atomic_t *stop;        /* with a view: a signal shall end the tool */
     char *at;                   /* NULL: the start */
     int checkpoint;             /* number of the checkpoint that @at names; 0: @at names none */
     char *port;
@@ -46,6 +53,10 @@ typedef struct Debug {
 
 static void debug_clear(Debug *debug)
 {
+    if (debug->view) {
+        growing_view_remove(debug->view);
+    }
+    g_free(debug->view);
     g_free(debug->at);
     g_free(debug->port);
     g_free(debug->socket);
@@ -70,6 +81,8 @@ static const char usage[] =
     "often you pass.  When the guest stands where it shall, paused, the line is\n"
     "printed that connects a gdb (Debian's gdb-multiarch) with it.\n"
     "\n"
+    "  --growing        the recording is still being made, with --epochs: see it up\n"
+    "                   to the end of its last epoch, which --at end means then\n"
     "  --at WHERE       stand there: start (the default), end, a moment (a number,\n"
     "                   as of reprise info --at) or 'checkpoint N'\n"
     "  --port N         listen on this port of 127.0.0.1 (default: 1234; 0: any)\n"
@@ -154,6 +167,7 @@ static bool parse_arguments(Debug *debug, int argc, char **argv, int *status)
     gboolean help = FALSE;
     const GOptionEntry entries[] = {
         { "help", 'h', 0, G_OPTION_ARG_NONE, &help, NULL, NULL },
+        { "growing", 0, 0, G_OPTION_ARG_NONE, &debug->growing, NULL, NULL },
         { "at", 0, 0, G_OPTION_ARG_STRING, &debug->at, NULL, NULL },
         { "port", 0, 0, G_OPTION_ARG_STRING, &debug->port, NULL, NULL },
         { "socket", 0, 0, G_OPTION_ARG_FILENAME, &debug->socket, NULL, NULL },
@@ -204,10 +218,50 @@ static bool check_vmlinux(const Debug *debug, GError **error)
     return true;
 }
 
+/* Return the directory of the recording as it is seen. */
+static const char *seen(const Debug *debug)
+{
+    return debug->view ? debug->view : debug->directory;
+}
+
+/* If the recording is still being made, make a view of it beside it. */
+static bool make_view(Debug *debug, GError **error)
+{
+    g_autoptr(Manifest) manifest = manifest_load(debug->directory, error);
+    g_autofree char *path = g_canonicalize_filename(debug->directory, NULL);
+    g_autofree char *view = g_strconcat(path, ".view-XXXXXX", NULL);
+
+    if (!manifest || manifest->complete) {
+        return manifest;
+    }
+    if (!g_mkdtemp(view)) {
+        g_set_error(error, G_FILE_ERROR, G_FILE_ERROR_FAILED, "cannot create %s: %s", view,
+                    g_strerror(errno));
+        return false;
+    }
+    debug->view = g_steal_pointer(&view);
+    debug->stop = stop_signals_catch();
+    progress_line("copying the logs of %s", debug->directory);
+    return growing_view_make(debug->directory, debug->view, debug->stop, &debug->seen, error);
+}
+
+/* Return true and @error if a signal came that stop_signals_catch() has caught. */
+static bool is_stopped(const Debug *debug, GError **error)
+{
+    if (debug->stop && *debug->stop) {
+        g_set_error(error, GROWING_ERROR, GROWING_ERROR_STOPPED, "stopped");
+        return true;
+    }
+    return false;
+}
+
 static bool prepare(Debug *debug, GdbAddress *address, GError **error)
 {
+    if (debug->growing && !make_view(debug, error)) {
+        return false;
+    }
     progress_line("checking %s", debug->directory);
-    debug->manifest = replay_command_manifest(debug->directory, debug->checkpoint, debug->order,
+    debug->manifest = replay_command_manifest(seen(debug), debug->checkpoint, debug->order,
                                               error);
     if (!debug->manifest || !check_vmlinux(debug, error)) {
         return false;
@@ -267,7 +321,7 @@ static char *task_arguments(const Debug *debug, GError **error)
     if (debug->order) {
         json_string(&arguments, "order", debug->order);
     }
-    if (!emulator_put_path(&arguments, "directory", debug->directory, error)) {
+    if (!emulator_put_path(&arguments, "directory", seen(debug), error)) {
         return NULL;
     }
     json_close(&arguments, '{');
@@ -279,6 +333,10 @@ static char *place_in_words(const Debug *debug)
 {
     const char *at = debug->at ? debug->at : "start";
 
+    if (debug->view && g_str_equal(at, "end")) {
+        return g_strdup_printf("the end of epoch %" PRIu64 ", moment %" PRIu64, debug->seen.epoch,
+                               debug->seen.moment);
+    }
     return g_strconcat(g_ascii_isdigit(*at) ? "moment " : *at == 'c' ? "" : "the ", at, NULL);
 }
 
@@ -478,7 +536,7 @@ int run_debug(int argc, char **argv)
     if (!parse_arguments(&debug, argc, argv, &status)) {
         return status;
     }
-    if (!prepare(&debug, &address, &error) ||
+    if (!prepare(&debug, &address, &error) || is_stopped(&debug, &error) ||
         !(command = qemu_command(&debug, &address, &error)) ||
         !(arguments = task_arguments(&debug, &error)) ||
         !(emulator = emulator_start(command, debug.qmp, false, &error))) {

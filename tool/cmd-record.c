@@ -31,6 +31,8 @@ typedef struct Record {
     int64_t digest_interval;    /* 0: QEMU's default */
     double checkpoint_interval; /* in seconds; 0: only the first checkpoint */
     double keep_seconds;        /* 0: keep all */
+    gboolean has_epochs;
+    const char *epochs_given;   /* N of --epochs=N, or NULL */
     gboolean live;              /* the guest can go on from each checkpoint */
     Origin origin;              /* what to go on from; no directory: nothing */
     gboolean slow_path;
@@ -78,6 +80,9 @@ static const char usage[] =
     "                    begin (default: only at the start)\n"
     "  --keep-seconds S  keep the last S seconds only, in bounded space, until the\n"
     "                    recording is stopped or the guest ends or panics\n"
+    "  --epochs[=MS]     every MS milliseconds (200), keep a digest of all memory,\n"
+    "                    with which a replay is compared there; the recording can be\n"
+    "                    replayed while it is being made (reprise replay --follow)\n"
     "  --live            save the state of devices in each checkpoint, so that the\n"
     "                    guest can go on from there (reprise live)\n"
     "  --continue DIR    record a guest that goes on from a checkpoint of DIR, made\n"
@@ -130,6 +135,9 @@ static const char *check_options(const Record *record)
     if (!(record->keep_seconds >= 0)) {
         return "--keep-seconds: more than 0";
     }
+    if (record->epochs_given && !epoch_length(record->epochs_given)) {
+        return "--epochs=MS: milliseconds, at least 1";
+    }
     if (!(record->timeout >= 0)) {
         return "--timeout: more than 0";
     }
@@ -157,6 +165,7 @@ static bool parse_arguments(Record *record, int argc, char **argv, int *status)
         { "checkpoint-interval", 0, 0, G_OPTION_ARG_DOUBLE, &record->checkpoint_interval, NULL,
           NULL },
         { "keep-seconds", 0, 0, G_OPTION_ARG_DOUBLE, &record->keep_seconds, NULL, NULL },
+        { "epochs", 0, 0, G_OPTION_ARG_NONE, &record->has_epochs, NULL, NULL },
         { "live", 0, 0, G_OPTION_ARG_NONE, &record->live, NULL, NULL },
         { "continue", 0, 0, G_OPTION_ARG_FILENAME, &record->origin.directory, NULL, NULL },
         { "from", 0, 0, G_OPTION_ARG_INT, &record->origin.from, NULL, NULL },
@@ -170,6 +179,7 @@ static bool parse_arguments(Record *record, int argc, char **argv, int *status)
     const char *objection;
 
     record->origin.command = emulator_arguments(&argc, argv);
+    record->epochs_given = take_option_value("--epochs", argc, argv);
     if (!parse_options("record", entries, &help, usage, &argc, &argv, status)) {
         return false;
     }
@@ -327,6 +337,9 @@ static char *task_arguments(const Record *record, GError **error)
     }
     if (record->keep_seconds) {
         json_double(&arguments, "keep-seconds", record->keep_seconds);
+    }
+    if (record->has_epochs) {
+        json_u64(&arguments, "epochs", epoch_length(record->epochs_given));
     }
     if (record->live) {
         json_bool(&arguments, "live-checkpoints", true);

@@ -18,6 +18,8 @@
 #include "tool/tool.h"
 
 #define NOT_GIVEN INT_MIN
+/* How often to look whether a recording that is to be followed has begun. */
+#define LOOK_US 50000
 /* Steps of a vCPU between two checks of --paranoid, unless a number is given. */
 #define PARANOID_INTERVAL 1000
 
@@ -41,6 +43,9 @@ typedef struct Replay {
     const char *paranoid_given; /* N of --paranoid=N, or NULL */
     uint64_t paranoid;          /* compare copies with memory every so many steps; 0: never */
     gboolean positions;         /* follow Karma's order by positions, for tests */
+    gboolean follow;            /* the recording is still being made */
+    uint64_t epoch;             /* the last one that was followed, and how long ago it ended */
+    double lag;
     int64_t chaos;              /* a seed, for tests (docs/develop.md); 0: none */
     char **more;                /* arguments for QEMU, after "--"; NULL: none */
     Manifest *manifest;
@@ -77,6 +82,8 @@ static const char usage[] =
     "                  console output before it does not appear\n"
     "  --until MOMENT  end when all vCPUs together have made so many steps, in the\n"
     "                  order of reprise info --at; begins at the best checkpoint\n"
+    "  --follow        the recording is still being made, with --epochs: replay it\n"
+    "                  as it grows, until it ends, and tell at once if it differs\n"
     "  --threads single          one vCPU at a time, in an order that is always\n"
     "                  the same; or parallel, which is the default\n"
     "  --order NAME    follow this order of steps, fdr, karma or rerun, if the\n"
@@ -148,6 +155,7 @@ static bool parse_arguments(Replay *replay, int argc, char **argv, int *status)
         { "pause-at-end", 0, 0, G_OPTION_ARG_NONE, &replay->pause_at_end, NULL, NULL },
         { "from", 0, 0, G_OPTION_ARG_INT, &replay->from, NULL, NULL },
         { "until", 0, 0, G_OPTION_ARG_STRING, &replay->until, NULL, NULL },
+        { "follow", 0, 0, G_OPTION_ARG_NONE, &replay->follow, NULL, NULL },
         { "threads", 0, 0, G_OPTION_ARG_STRING, &replay->threads, NULL, NULL },
         { "order", 0, 0, G_OPTION_ARG_STRING, &replay->order, NULL, NULL },
         { "watch", 0, 0, G_OPTION_ARG_STRING, &replay->watch, NULL, NULL },
@@ -186,6 +194,8 @@ static bool parse_arguments(Replay *replay, int argc, char **argv, int *status)
     } else if (replay->watch && !parse_watch(replay)) {
         *status = usage_error("replay: --watch is ADDRESS[,SIZE[,reads|writes]], as 0x40a00000,8, "
                               "not '%s'", replay->watch);
+    } else if (replay->follow && replay->until) {
+        *status = usage_error("%s", "replay: --follow ends when the recording does, not --until");
     } else if (!parse_paranoid(replay)) {
         *status = usage_error("replay: --paranoid=N is a number of steps, not '%s'",
                               replay->paranoid_given);
@@ -212,8 +222,20 @@ static bool find_place(Replay *replay, GError **error)
                                     replay->manifest->n_vcpus, &replay->place, error);
 }
 
+/* Wait until there is a recording, if that is to be followed.  Ctrl-C ends the tool here. */
+static void wait_for_recording(const Replay *replay)
+{
+    g_autofree char *path = g_build_filename(replay->directory, MANIFEST_FILE, NULL);
+
+    while (replay->follow && !g_file_test(path, G_FILE_TEST_EXISTS)) {
+        progress_line("waiting for a recording in %s", replay->directory);
+        g_usleep(LOOK_US);
+    }
+}
+
 static bool load(Replay *replay, GError **error)
 {
+    wait_for_recording(replay);
     replay->manifest = replay_command_manifest(replay->directory, MAX(replay->from, 0),
                                                replay->order, error);
     if (!replay->manifest || !find_place(replay, error)) {
@@ -225,19 +247,36 @@ static bool load(Replay *replay, GError **error)
 
 /* --- QEMU ------------------------------------------------------------------- */
 
-/* Return what --paranoid compared, in words; "" without --paranoid.  To be freed by the caller. */
+/*
+ * Return what was compared besides the usual, in words: epochs, and what --paranoid compares.  To
+ * be freed by the caller.
+ */
 static char *describe_comparison(const JsonValue *result)
 {
     const JsonValue *compared = json_member(result, "compared");
-    uint64_t translations, blocks, checks;
+    uint64_t translations, blocks, checks, epochs;
+    g_autofree char *of_epochs = json_member_u64(result, "epochs", &epochs) ?
+        g_strdup_printf("; %" PRIu64 " epochs compared", epochs) : g_strdup("");
 
     if (!json_member_u64(compared, "translations", &translations) ||
         !json_member_u64(compared, "blocks", &blocks) ||
         !json_member_u64(compared, "checks", &checks)) {
-        return g_strdup("");
+        return g_steal_pointer(&of_epochs);
     }
-    return g_strdup_printf("; %" PRIu64 " translations and %" PRIu64 " blocks of code are coherent "
-                           "(%" PRIu64 " checks)", translations, blocks, checks);
+    return g_strdup_printf("%s; %" PRIu64 " translations and %" PRIu64 " blocks of code are "
+                           "coherent (%" PRIu64 " checks)", of_epochs, translations, blocks,
+                           checks);
+}
+
+/* The recording that was followed has ended: read how. */
+static void load_again(Replay *replay)
+{
+    Manifest *manifest = replay->follow ? manifest_load(replay->directory, NULL) : NULL;
+
+    if (manifest) {
+        manifest_free(replay->manifest);
+        replay->manifest = manifest;
+    }
 }
 
 static int report(const Replay *replay, const JsonValue *result, double seconds)
@@ -255,6 +294,11 @@ static int report(const Replay *replay, const JsonValue *result, double seconds)
     if (replay->until) {
         fprintf(stderr, "reprise: replayed up to moment %s, which is at %s, in %.1f s%s\n",
                 replay->until, cut, seconds, compared);
+        return STATUS_OK;
+    }
+    if (cut && replay->follow) {
+        fprintf(stderr, "reprise: the recorder has died; replayed up to its last epoch, at "
+                "position %s, in %.1f s%s\n", cut, seconds, compared);
         return STATUS_OK;
     }
     if (cut) {
@@ -287,14 +331,17 @@ static void show(void *opaque, const JsonValue *info)
 {
     const Replay *replay = opaque;
 
-    if (json_member(info, "progress")) {
+    if (replay->follow) {
+        progress_line("following %s: epoch %" PRIu64 ", %.2f s behind", replay->directory,
+                      replay->epoch, replay->lag);
+    } else if (json_member(info, "progress")) {
         progress_line("replaying %s: %.1f %%, %.0f s", replay->directory,
                       json_member_number(info, "progress") * 100,
                       json_member_number(info, "seconds"));
     }
 }
 
-static int follow(const Replay *replay, Emulator *emulator)
+static int follow(Replay *replay, Emulator *emulator)
 {
     int64_t start = g_get_monotonic_time();
     int status;
@@ -303,11 +350,16 @@ static int follow(const Replay *replay, Emulator *emulator)
         g_autoptr(JsonValue) event = NULL;
         g_autofree char *ending = NULL;
 
-        switch (emulator_wait_showing(emulator, INT64_MAX, show, (void *)replay, &event)) {
+        switch (emulator_wait_showing(emulator, INT64_MAX, show, replay, &event)) {
         case EMULATOR_EVENT:
+            if (g_strcmp0(json_member_string(event, "event"), "RECORDER_FOLLOWED") == 0) {
+                json_member_u64(json_member(event, "data"), "number", &replay->epoch);
+                replay->lag = json_member_number(json_member(event, "data"), "lag");
+            }
             if (g_strcmp0(json_member_string(event, "event"), "RECORDER_REPLAYED") != 0) {
                 break;
             }
+            load_again(replay);
             status = report(replay, json_member(event, "data"),
                             (g_get_monotonic_time() - start) / 1e6);
             if (replay->pause_at_end) {
@@ -372,6 +424,9 @@ static char *task_arguments(const Replay *replay, GError **error)
     }
     if (replay->paranoid) {
         json_u64(&arguments, "paranoid", replay->paranoid);
+    }
+    if (replay->follow) {
+        json_bool(&arguments, "follow", true);
     }
     if (replay->chaos) {
         json_u64(&arguments, "x-chaos", replay->chaos);

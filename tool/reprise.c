@@ -17,6 +17,8 @@
 #include "recording/orders.h"
 #include "tool/tool.h"
 
+#define DEFAULT_EPOCH_MS 200
+
 typedef struct Command {
     const char *name;
     int (*run)(int argc, char **argv);
@@ -97,6 +99,16 @@ const char *take_option_value(const char *option, int argc, char **argv)
         }
     }
     return value;
+}
+
+unsigned epoch_length(const char *given)
+{
+    uint64_t length;
+
+    if (!given) {
+        return DEFAULT_EPOCH_MS;
+    }
+    return g_ascii_string_to_unsigned(given, 10, 1, G_MAXINT32, &length, NULL) ? length : 0;
 }
 
 void make_absolute(char **path)

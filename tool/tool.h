@@ -34,6 +34,9 @@ bool parse_options(const char *command, const GOptionEntry *entries, const gbool
  */
 const char *take_option_value(const char *option, int argc, char **argv);
 
+/* Return the length of an epoch, N of --epochs=N, in ms; NULL: the default.  0: it is no length. */
+unsigned epoch_length(const char *given);
+
 /* Make @path absolute, if it is not NULL. */
 void make_absolute(char **path);
 

@@ -18,6 +18,7 @@
 #include "qemu/main-loop.h"
 #include "qemu/timer.h"
 #include "qemu/units.h"
+#include "hw/boards.h"
 #include "hw/core/cpu.h"
 #include "qapi/error.h"
 #include "qapi/qapi-events-recorder.h"
@@ -282,10 +283,9 @@ static void *finish_thread(void *opaque)
 
 /* --- making a checkpoint -------------------------------------------------------- */
 
-/* Return the position of the checkpoint.  All vCPUs are at a boundary, and devices do not write. */
-static CheckpointPosition *where(void)
+CheckpointPosition *recorder_position_now(LogWriter *writer)
 {
-    CheckpointPosition *place = checkpoint_position_new(checkpoints.manifest->n_vcpus);
+    CheckpointPosition *place = checkpoint_position_new(MACHINE(qdev_get_machine())->smp.cpus);
     CPUState *cpu;
 
     CPU_FOREACH(cpu) {
@@ -297,7 +297,7 @@ static CheckpointPosition *where(void)
     }
     place->dma_steps = recorder_dma_steps();
     recorder_episodes_cut(place->point, place->dma_steps, true);
-    place->logs = log_writer_places(checkpoints.writer);
+    place->logs = log_writer_places(writer);
     return place;
 }
 
@@ -339,11 +339,16 @@ static bool save_stopped(Pending *pending, Error **errp)
         error_setg(errp, "the recording has ended meanwhile");
         return false;
     }
+    /* On its way to a boundary a vCPU may have failed, or QEMU have changed its registers. */
+    if (recorder_failure()) {
+        error_setg(errp, "the recording ends: %s", recorder_failure());
+        return false;
+    }
     recorder_dma_hold();
     pending->ram = machine_state_save_changes(pending->directory, checkpoints.manifest->live,
                                               &pending->bytes, errp);
     if (pending->ram) {
-        pending->place = where();
+        pending->place = recorder_position_now(checkpoints.writer);
     }
     recorder_dma_release();
     return pending->ram;

@@ -5,6 +5,7 @@
 #ifndef RECORDER_CHECKPOINTER_H
 #define RECORDER_CHECKPOINTER_H
 
+#include "recording/checkpoint-position.h"
 #include "recording/log-writer.h"
 #include "recording/manifest.h"
 
@@ -22,5 +23,11 @@ void recorder_checkpointer_stop(void);
  * event RECORDER_CHECKPOINT is sent when the checkpoint is on disk.
  */
 char *recorder_checkpoint(Error **errp);
+
+/*
+ * Return how far everybody is, to be freed by the caller: a place where a replay can begin or stop.
+ * All vCPUs are at a boundary, and recorder_dma_hold() keeps devices from writing.
+ */
+CheckpointPosition *recorder_position_now(LogWriter *writer);
 
 #endif

@@ -80,26 +80,76 @@ void machine_state_written(uint64_t offset, uint64_t size)
                                         1 << DIRTY_MEMORY_MIGRATION);
 }
 
-/*
- * Return the pages that were written since the last call, and clear their dirty bits: a word for
- * each chunk of a RAM image.  The caller frees the array.
- */
-static uint64_t *take_changes(uint64_t *n_changed)
-{
-    uint64_t size = memory_region_size(main_ram());
-    uint64_t *changed = g_new0(uint64_t, size / RAM_IMAGE_PAGE / RAM_IMAGE_CHUNK_PAGES + 1);
-    g_autofree DirtyBitmapSnapshot *snapshot =
-        memory_region_snapshot_and_clear_dirty(main_ram(), 0, size, DIRTY_MEMORY_MIGRATION);
+/* How many pages are looked at together before each is looked at by itself. */
+#define MANY_PAGES RAM_IMAGE_CHUNK_PAGES
 
-    *n_changed = 0;
-    for (uint64_t page = 0; page < size / RAM_IMAGE_PAGE; page++) {
-        if (memory_region_snapshot_get_dirty(main_ram(), snapshot, page * RAM_IMAGE_PAGE,
-                                             RAM_IMAGE_PAGE)) {
-            changed[page / RAM_IMAGE_CHUNK_PAGES] |= UINT64_C(1) << page % RAM_IMAGE_CHUNK_PAGES;
-            ++*n_changed;
+/*
+ * For each of those who take changes while others do, too: pages that others have taken.  NULL:
+ * nobody else takes any.
+ */
+static uint64_t *taken_by_others[MACHINE_STATE_TAKERS];
+
+static size_t n_change_words(void)
+{
+    return memory_region_size(main_ram()) / RAM_IMAGE_PAGE / MANY_PAGES + 1;
+}
+
+/* Return the pages of the snapshot from @first on, at most MANY_PAGES, as bits. */
+static uint64_t changes_from(DirtyBitmapSnapshot *snapshot, uint64_t first)
+{
+    uint64_t end = MIN(first + MANY_PAGES, memory_region_size(main_ram()) / RAM_IMAGE_PAGE);
+    uint64_t bits = 0;
+
+    if (first < end &&
+        memory_region_snapshot_get_dirty(main_ram(), snapshot, first * RAM_IMAGE_PAGE,
+                                         (end - first) * RAM_IMAGE_PAGE)) {
+        for (uint64_t page = first; page < end; page++) {
+            if (memory_region_snapshot_get_dirty(main_ram(), snapshot, page * RAM_IMAGE_PAGE,
+                                                 RAM_IMAGE_PAGE)) {
+                bits |= UINT64_C(1) << (page - first);
+            }
         }
     }
+    return bits;
+}
+
+uint64_t *machine_state_take_bits(MachineStateTaker taker, uint64_t *n_changed)
+{
+    size_t n_words = n_change_words();
+    uint64_t *changed = g_new(uint64_t, n_words);
+    g_autofree DirtyBitmapSnapshot *snapshot =
+        memory_region_snapshot_and_clear_dirty(main_ram(), 0, memory_region_size(main_ram()),
+                                               DIRTY_MEMORY_MIGRATION);
+
+    *n_changed = 0;
+    for (size_t i = 0; i < n_words; i++) {
+        changed[i] = changes_from(snapshot, i * MANY_PAGES);
+        for (unsigned other = 0; other < MACHINE_STATE_TAKERS; other++) {
+            if (other != taker && taken_by_others[other]) {
+                taken_by_others[other][i] |= changed[i];
+            }
+        }
+        if (taken_by_others[taker]) {
+            changed[i] |= taken_by_others[taker][i];
+            taken_by_others[taker][i] = 0;
+        }
+        *n_changed += ctpop64(changed[i]);
+    }
     return changed;
+}
+
+void machine_state_share_changes(bool share)
+{
+    for (unsigned i = 0; i < MACHINE_STATE_TAKERS; i++) {
+        g_clear_pointer(&taken_by_others[i], g_free);
+        taken_by_others[i] = share ? g_new0(uint64_t, n_change_words()) : NULL;
+    }
+}
+
+/* Return the pages that changed since the last checkpoint, to be freed by the caller. */
+static uint64_t *take_changes(uint64_t *n_changed)
+{
+    return machine_state_take_bits(MACHINE_STATE_CHECKPOINTS, n_changed);
 }
 
 GArray *machine_state_take_changes(void)
@@ -599,6 +649,12 @@ bool machine_state_write_ram(uint64_t offset, const void *bytes, size_t n)
     machine_state_written(offset, n);
     return address_space_write(main_ram_space(), MAIN_RAM_BASE + offset, MEMTXATTRS_UNSPECIFIED,
                                bytes, n) == MEMTX_OK;
+}
+
+RamDigestTracker *machine_state_track_digest(void)
+{
+    return ram_digest_track(main_ram_name(), memory_region_get_ram_ptr(main_ram()),
+                            memory_region_size(main_ram()));
 }
 
 char *machine_state_ram_digest(void)

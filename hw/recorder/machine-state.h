@@ -5,6 +5,7 @@
 #ifndef RECORDER_MACHINE_STATE_H
 #define RECORDER_MACHINE_STATE_H
 
+#include "recording/ram-digest.h"
 #include "recording/ram-image.h"
 
 /*
@@ -40,6 +41,22 @@ char *machine_state_ram_digest(void);
  * unrefs the array.
  */
 GArray *machine_state_take_changes(void);
+/* Who takes what has changed: checkpoints and a debugger's snapshots; epochs. */
+typedef enum MachineStateTaker {
+    MACHINE_STATE_CHECKPOINTS,
+    MACHINE_STATE_EPOCHS,
+    MACHINE_STATE_TAKERS,
+} MachineStateTaker;
+
+/* From now on there are two takers, each of which gets all changes; with false, one again. */
+void machine_state_share_changes(bool share);
+/*
+ * Return the pages written since @taker's last call, as bits, RAM_IMAGE_CHUNK_PAGES in a word, to
+ * be freed by the caller.  Set *@n_changed to their number.
+ */
+uint64_t *machine_state_take_bits(MachineStateTaker taker, uint64_t *n_changed);
+/* Return a tracker of the digest of all guest RAM, to be freed by the caller. */
+RamDigestTracker *machine_state_track_digest(void);
 /* Return main memory, and set *@size. */
 const uint8_t *machine_state_ram(uint64_t *size);
 /*

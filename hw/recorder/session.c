@@ -21,6 +21,7 @@
 #include "hw/recorder/blocker.h"
 #include "hw/recorder/checkpointer.h"
 #include "hw/recorder/dma.h"
+#include "hw/recorder/epochs.h"
 #include "hw/recorder/episodes.h"
 #include "hw/recorder/limits.h"
 #include "hw/recorder/live.h"
@@ -39,11 +40,15 @@
 #include "protocol/chaos.h"
 #include "protocol/sphere.h"
 #include "recording/checkpoint-sums.h"
+#include "recording/epochs.h"
 #include "recording/log-block.h"
 #include "recording/log-writer.h"
 #include "recording/manifest.h"
 #include "recording/position.h"
 #include "recording/ram-image.h"
+
+#define SHORTEST_EPOCH_MS 10
+#define LONGEST_EPOCH_MS 60000
 
 static struct {
     char *directory;            /* NULL: no session */
@@ -55,6 +60,7 @@ static struct {
     int64_t started_us;
     uint64_t digest_interval;
     double keep_s;              /* seconds to keep (flight recorder); 0: all */
+    unsigned epoch_ms;          /* length of an epoch; 0: there are none */
     char *failure;              /* why the recording must end; set once, by any thread */
     struct Start *start;        /* until the first checkpoint is on disk */
     bool resuming;              /* vCPUs are stopped, though the run state is running */
@@ -237,6 +243,10 @@ static bool begin(Error **errp)
         error_setg(errp, "%s", error->message);
         return false;
     }
+    if (session.epoch_ms && !recorder_epochs_start(session.directory, session.directory_fd,
+                                                   session.writer, session.epoch_ms, errp)) {
+        return false;
+    }
     log_writer_hold_waits(session.writer, chaos.hold_waits);
     recorder_translations_start();
     recorder_map_changes_start();
@@ -288,14 +298,17 @@ static void remove_leftovers(void)
 {
     g_autofree char *checkpoint = g_build_filename(session.directory, "checkpoint-0", NULL);
     g_autofree char *manifest = g_build_filename(session.directory, MANIFEST_FILE, NULL);
+    g_autofree char *epochs = g_build_filename(session.directory, EPOCHS_FILE, NULL);
     unsigned n_vcpus = session.manifest->n_vcpus;
 
+    recorder_epochs_stop();
     g_clear_pointer(&session.ram, ram_image_writer_free);
     g_clear_pointer(&session.writer, log_writer_free);
     checkpoint_remove(checkpoint);
     for (unsigned i = 0; i < (n_vcpus + 1) * LOG_SUBSTREAMS; i++) {
         remove_log(i / LOG_SUBSTREAMS, i % LOG_SUBSTREAMS);
     }
+    remove(epochs);
     remove(manifest);
 }
 
@@ -321,6 +334,17 @@ static bool check_options(const RecorderOptions *options, Error **errp)
     if (options->keep_s != 0 && !(options->keep_s >= 1 && options->keep_s <= 1e6)) {
         error_setg(errp, "%g seconds to be kept: give 1 to 1000000, or 0 for all",
                    options->keep_s);
+        return false;
+    }
+    if (options->epoch_ms != 0 &&
+        (options->epoch_ms < SHORTEST_EPOCH_MS || options->epoch_ms > LONGEST_EPOCH_MS)) {
+        error_setg(errp, "epochs of %u ms: give %u to %u, or 0 for none", options->epoch_ms,
+                   SHORTEST_EPOCH_MS, LONGEST_EPOCH_MS);
+        return false;
+    }
+    if (options->epoch_ms && options->keep_s) {
+        error_setg(errp, "a flight recorder drops what epochs are compared with: give epochs or "
+                   "the seconds to keep, not both");
         return false;
     }
     return true;
@@ -431,6 +455,7 @@ static void first_step(Start *start)
     }
     session.digest_interval = options->digest_interval;
     session.keep_s = options->keep_s;
+    session.epoch_ms = options->epoch_ms;
     chaos_draw(&chaos, options->chaos);
     recorder_force_slow_path = options->slow_path || !tcg_has_recorder_check();
     session.manifest = recorder_describe_machine();
@@ -522,6 +547,8 @@ void recorder_query_session(RecorderInfo *info)
     info->dma_position = recorder_dma_steps();
     info->dma_waits_for = sphere_describe_wait(sphere_dma(session.sphere));
     info->has_tracking_memory = true;
+    info->has_epochs = session.epoch_ms;
+    info->epochs = recorder_epochs_written();
     info->tracking_memory = sphere_memory(session.sphere);
     log_writer_accounts(session.writer, bytes);
     for (int i = 0; i < LOG_ACCOUNTS; i++) {
@@ -558,6 +585,7 @@ static void end(const char *reason)
 
     recorder_check_registers();
     recorder_trigger_clear();
+    recorder_epochs_stop();
     recorder_checkpointer_stop();
     manifest->end = point_new(manifest->n_vcpus);
     run_on_all(end_vcpu, RUN_ON_CPU_HOST_PTR(manifest));

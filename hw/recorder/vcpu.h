@@ -209,6 +209,7 @@ void recorder_digest_every(RecorderVcpu *v, uint64_t interval, Position first, P
 void recorder_digest_if_due(CPUState *cpu);
 /* Log the registers and an event of @kind, DIGEST or END.  Return the digest of the registers. */
 uint64_t recorder_log_digest(CPUState *cpu, LogEventKind kind);
+/* Return the digest of the registers of @cpu, in its thread or while it is stopped. */
 uint64_t recorder_register_digest(CPUState *cpu);
 
 /* Mix @value into @digest.  The order of values matters, and so does every bit. */

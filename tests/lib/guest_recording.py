@@ -97,9 +97,9 @@ class GuestWorkspace(Workspace):
         said = end(self.start("record", "-o", directory, *args), status)
         return self.console.read(), one_line(said)
 
-    def replay(self, directory, *args, status=0):
+    def replay(self, directory, *args, status=0, env=None):
         """Return what the replay showed, and the line that the tool says."""
-        said = end(self.start("replay", directory, *args), status)
+        said = end(self.start("replay", directory, *args, env=env), status)
         return self.console.read(), one_line(said)
 
     def check_replay(self, directory, output, *options):

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Epochs: while recording, all of the guest's memory is compared with itself at short intervals.
+ * Main thread, BQL held.
+ */
+#ifndef RECORDER_EPOCHS_H
+#define RECORDER_EPOCHS_H
+
+#include "recording/log-writer.h"
+
+/*
+ * Begin to end an epoch every @interval_ms.  The directory is open as @directory_fd, and has no
+ * epochs yet; it and the writer must live until recorder_epochs_stop().  Return false and set @errp
+ * on failure.
+ */
+bool recorder_epochs_start(const char *directory, int directory_fd, LogWriter *writer,
+                           unsigned interval_ms, Error **errp);
+/* End that, once the last epoch is written. */
+void recorder_epochs_stop(void);
+/* Return how many epochs were written; 0 also if there are none. */
+uint64_t recorder_epochs_written(void);
+
+#endif
