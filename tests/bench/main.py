@@ -5,10 +5,10 @@
     tests/bench/run smp2 smp4       these; build/bench.json keeps the others
 
 A part is a number of vCPUs: one, smp2, smp4, of x86_64 guests x86-2 and x86-4; orders2,
-orders4: Karma's order beside FDR's (parts.py); servers2, servers4: real servers (servers.py);
-scale: more vCPUs, up to 16 (scale.py); or "pause": for how long it pauses a running guest,
-whose memory is full of random data, that its recording starts (QEMU's own times of STOP and
-RESUME tell).
+orders4: Karma's order beside FDR's; epochs1, epochs2: with epochs beside without (parts.py);
+servers2, servers4: real servers (servers.py); scale: more vCPUs, up to 16 (scale.py); or
+"pause": for how long a running guest stands still, when its recording starts (its memory is
+full of random data; QEMU's own times of STOP and RESUME tell), and later (pause.py).
 Each round runs every workload of it unpatched (if REPRISE_UNPATCHED names such a
 qemu-system-aarch64), plain (our emulator, not recording), plain with the TLBs that a
 recorded guest has ("plain tlb"), recorded and replayed, one after the other, so that a

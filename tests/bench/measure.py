@@ -39,7 +39,8 @@ GROWING_TLBS = ["-accel", "tcg,thread=multi,x-tlb-grow=on"]
 
 # The tool's options for modes that record, and the order of modes that replay by one.
 RECORDED_BY = {"record": [], "record karma": ["--order", "karma"],
-               "record both": ["--order", "fdr,karma"]}
+               "record both": ["--order", "fdr,karma"],
+               "record epochs 200": ["--epochs=200"], "record epochs 50": ["--epochs=50"]}
 REPLAYED_BY = {"replay fdr": "fdr", "replay karma": "karma"}
 
 
@@ -253,6 +254,13 @@ FILL = ("mount -t tmpfs -o size=440m none /tmp && "
         "do sleep 1; done")
 
 
+# Writes so many MiB again and again, at intervals.
+DIRTY = ("mount -t tmpfs none /tmp && dd if=/dev/zero of=/tmp/dirty bs=1M count=%d 2>/dev/null && "
+         "echo 'filled' && while dd if=/dev/zero of=/tmp/dirty bs=1M count=%d conv=notrunc "
+         "2>/dev/null; do sleep 0.3; done")
+EPOCHS = 40
+
+
 def pause_of_start(qmp):
     """Seconds for which the guest stands still."""
     shutil.rmtree(THIS.recording, ignore_errors=True)
@@ -284,9 +292,22 @@ def pauses_of_recording(qmp):
     return pauses
 
 
-def measure_pauses(rounds):
-    """Of a running guest, when its recording starts, and when a checkpoint is made later."""
-    process = subprocess.Popen([*guest_command(THIS, Guest(1, FILL)), "-qmp",
+def pauses_of_epochs(qmp, mib):
+    """Seconds of those epochs in which about so much has changed."""
+    shutil.rmtree(THIS.recording, ignore_errors=True)
+    answer = qmp("recorder-start", directory=THIS.recording, epochs=300)
+    if "return" not in answer:
+        raise Failure(f"recorder-start: {answer}")
+    epochs = [qmp.event("RECORDER_EPOCH") for _ in range(EPOCHS)]
+    if qmp("recorder-stop") != {"return": {}}:
+        raise Failure("recorder-stop")
+    return [epoch["pause"] for epoch in epochs[1:]
+            if mib / 2 < epoch["bytes"] / (1 << 20) < mib * 2]
+
+
+def with_filled(fill, function):
+    """Call it with the QMP of a guest that has said "filled"."""
+    process = subprocess.Popen([*guest_command(THIS, Guest(1, fill)), "-qmp",
                                 f"unix:{PLACE}/qmp,server=on,wait=on"],
                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                stderr=subprocess.PIPE, encoding="utf-8", start_new_session=True)
@@ -294,11 +315,21 @@ def measure_pauses(rounds):
         qmp = Qmp(f"{PLACE}/qmp", process)
         for line in process.stdout:
             if line.startswith("filled"):
-                pauses = [pauses_of_recording(qmp) for _ in range(rounds)]
+                result = function(qmp)
                 qmp.close()
-                return pauses
+                return result
         raise Failure("the guest ended before its memory was full")
     finally:
         stop_tool(process, QUIT_S)
         process.stdout.close()
         process.stderr.close()
+
+
+def measure_pauses(rounds):
+    """Of a running guest, when its recording starts, and when a checkpoint is made later."""
+    return with_filled(FILL, lambda qmp: [pauses_of_recording(qmp) for _ in range(rounds)])
+
+
+def measure_epochs(mib):
+    """Of a guest in which about so much changes in each epoch."""
+    return with_filled(DIRTY % (mib, mib), lambda qmp: pauses_of_epochs(qmp, mib))

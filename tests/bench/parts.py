@@ -3,7 +3,7 @@
 
 # Modes, in the order of tables.  "plain tlb": plain, with TLBs as while recording.
 MODES = ("unpatched", "plain", "plain tlb", "record", "replay", "single", "record karma",
-         "record both", "replay fdr", "replay karma")
+         "record both", "replay fdr", "replay karma", "record epochs 200", "record epochs 50")
 # Those that recordings have no part in.
 PLAIN_MODES = ("unpatched", "plain", "plain tlb")
 RAM_BYTES = 512 << 20
@@ -98,6 +98,19 @@ PARTS |= {
         "ratios": [(name, *bar) for name in ("boot", "locks", "forkstorm", "racey", "pipes")
                    for bar in ORDER_BARS],
     } for n in (2, 4)
+}
+
+# Recorded with epochs of so many milliseconds, beside without.
+PARTS |= {
+    f"epochs{n}": {
+        "smp": n,
+        "workloads": {"private": f"private -n {40 // n}", "faults": f"faults -n {40 // n}",
+                      "forkstorm": f"forkstorm -n {150 // n}"},
+        "modes": ["record", "record epochs 200", "record epochs 50"],
+        "ratios": [(name, f"record epochs {ms}", "record", bar)
+                   for name in ("boot", "private", "faults", "forkstorm")
+                   for ms, bar in ((200, 1.05), (50, 1.15))],
+    } for n in (1, 2)
 }
 
 RACE_LOG_BARS = {2: 1.0, 4: 1.2}        # bytes per 1000 instructions, on boot + forkstorm
