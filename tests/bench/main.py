@@ -6,9 +6,10 @@
 
 A part is a number of vCPUs: one, smp2, smp4, of x86_64 guests x86-2 and x86-4; orders2,
 orders4: Karma's order beside FDR's; epochs1, epochs2: with epochs beside without (parts.py);
-servers2, servers4: real servers (servers.py); scale: more vCPUs, up to 16 (scale.py); or
-"pause": for how long a running guest stands still, when its recording starts (its memory is
-full of random data; QEMU's own times of STOP and RESUME tell), and later (pause.py).
+servers2, servers4: real servers (servers.py); scale: more vCPUs, up to 16 (scale.py);
+follow: a replay beside the recorder (follow.py); or "pause": for how long a running guest
+stands still, when its recording starts (its memory is full of random data; QEMU's own times
+of STOP and RESUME tell), and later (pause.py).
 Each round runs every workload of it unpatched (if REPRISE_UNPATCHED names such a
 qemu-system-aarch64), plain (our emulator, not recording), plain with the TLBs that a
 recorded guest has ("plain tlb"), recorded and replayed, one after the other, so that a
@@ -37,7 +38,7 @@ import shutil
 import signal
 import sys
 
-from tests.bench import host, parts, scale, servers
+from tests.bench import follow, host, parts, scale, servers
 from tests.bench.compare import measure_part
 from tests.bench.measure import PATIENCE_S, PLACE
 from tests.bench.pause import PAUSE, measure_pause_part, print_pauses
@@ -48,7 +49,7 @@ from tests.lib.tool import BIN
 
 RESULT = os.path.join(BUILD, "bench.json")
 PROGRAMS = ("reprise", "qemu-system-aarch64", "qemu-system-x86_64")
-ALL = (*parts.PARTS, *servers.PARTS, scale.SCALE, PAUSE)
+ALL = (*parts.PARTS, *servers.PARTS, scale.SCALE, follow.FOLLOW, PAUSE)
 
 
 # --- the file -----------------------------------------------------------------------
@@ -96,7 +97,7 @@ def parse_arguments():
                              f"{', '.join(host.LOADS)}")
     parser.add_argument("--against", metavar="DIR",
                         help="compare with the programs of another build, side by side "
-                             "(not servers, nor scale)")
+                             "(not servers, scale nor follow)")
     options = parser.parse_args()
     options.unpatched = os.environ.get("REPRISE_UNPATCHED")
     for part in options.parts:
@@ -120,7 +121,8 @@ def parse_arguments():
 def workloads_of(part):
     if part in parts.PARTS:
         return parts.PARTS[part]["workloads"]
-    return {scale.SCALE: scale.WORKLOADS, PAUSE: ()}.get(part, servers.WORKLOADS)
+    return {scale.SCALE: scale.WORKLOADS, follow.FOLLOW: follow.WORKLOADS,
+            PAUSE: ()}.get(part, servers.WORKLOADS)
 
 
 def check_crowded(parser, options):
@@ -154,6 +156,9 @@ def measure_any(name, options, load):
     if name == scale.SCALE:
         measured = scale.measure_scale(options)
         return name, scale.scale_result(measured, load, steal.share())
+    if name == follow.FOLLOW:
+        measured = follow.measure_follow(options)
+        return name, follow.follow_result(measured, load, steal.share())
     if name in servers.PARTS:
         measured = servers.measure_servers(name, options)
         called = f"{name} {options.crowded}" if options.crowded else name
@@ -167,6 +172,8 @@ def print_any(name, result):
         print_pauses(result)
     elif name == scale.SCALE:
         scale.print_scale(result)
+    elif name == follow.FOLLOW:
+        follow.print_follow(result)
     elif name.split()[0] in servers.PARTS:
         servers.print_servers(name, result)
     else:

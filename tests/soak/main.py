@@ -35,6 +35,7 @@ from tests.lib.tool import REPRISE
 from tests.soak.cases import one_vcpu_cases
 from tests.soak.chaos_cases import chaos_cases
 from tests.soak.damage_cases import damage_cases
+from tests.soak.epoch_cases import SHARED as SHARED_EPOCHS, epoch_cases
 from tests.soak.fault_cases import fault_cases
 from tests.soak.fuzz_cases import fuzz_cases
 from tests.soak.guest import PLACE, PROGRAMS, Failure, Recording
@@ -182,7 +183,7 @@ def run_cases(cases, state, jobs):
                     state.add(case.name, *run_case(case, state.notes()))
         run_together([case for case in left if case.name not in state.results], state, jobs)
     finally:
-        for name in ("variants", *SHARED_TRAVEL.values()):
+        for name in ("variants", *SHARED_TRAVEL.values(), *SHARED_EPOCHS):
             remove(name)
 
 
@@ -194,7 +195,7 @@ def is_meant(name, word):
 
 def all_cases():
     return (one_vcpu_cases() + smp_cases() + damage_cases() + fault_cases() + travel_cases() +
-            fuzz_cases() + model_cases() + chaos_cases() + server_cases())
+            epoch_cases() + fuzz_cases() + model_cases() + chaos_cases() + server_cases())
 
 
 def parse_arguments():

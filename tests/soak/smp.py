@@ -45,6 +45,7 @@ ROUNDS = [
     Round("slow", options=("--slow-path",)),
     Round("devices", devices=True),
     Round("load", busy=True),
+    Round("epochs", options=("--epochs=50", "--checkpoint-interval", "1"), devices=True),
     Round("karma", options=("--order", "karma")),
     Round("karma-2vcpus", smp=2, options=("--order", "karma")),
     Round("karma-8vcpus", smp=8, options=("--order", "karma")),
@@ -64,6 +65,7 @@ X86_ROUNDS = [round._replace(arch="x86_64") for round in [
     Round("slow", options=("--slow-path",)),
     Round("devices", devices=True),
     Round("load", busy=True),
+    Round("epochs", options=("--epochs=50", "--checkpoint-interval", "1"), devices=True),
     Round("karma", options=("--order", "karma")),
 ]]
 
