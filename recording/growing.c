@@ -36,7 +36,8 @@ typedef struct Growing {
     const char *to;
     volatile sig_atomic_t *stop;
     Manifest *manifest;
-    Epoch *epoch;
+    Epoch *epoch;               /* the last one */
+    uint64_t epoch_bytes;       /* of the file of epochs, up to there */
     OrderSet orders;
 } Growing;
 
@@ -73,6 +74,7 @@ static bool read_last_epoch(Growing *growing, GError **error)
         if (epoch) {
             epoch_free(growing->epoch);
             growing->epoch = epoch;
+            growing->epoch_bytes = epoch_reader_offset(reader);
         }
     }
     return result == EPOCH_READER_END;
@@ -136,10 +138,9 @@ static bool copy_bytes(const Growing *growing, int from, int to, const char *pat
     return true;
 }
 
-static bool copy_log(const Growing *growing, unsigned stream, LogSubstream substream,
-                     GError **error)
+/* Copy the first @n bytes of a file. */
+static bool copy_file(const Growing *growing, const char *name, uint64_t n, GError **error)
 {
-    g_autofree char *name = log_file_name(growing->manifest->n_vcpus, stream, substream);
     g_autofree char *path = g_build_filename(growing->directory, name, NULL);
     g_autofree char *copy = g_build_filename(growing->to, name, NULL);
     int from = summed_text_open(path, error), to;
@@ -150,13 +151,20 @@ static bool copy_log(const Growing *growing, unsigned stream, LogSubstream subst
     }
     to = open(copy, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     ok = (to >= 0 || summed_text_fail(error, "create", copy)) &&
-         copy_bytes(growing, from, to, path, epoch_log_bytes(growing->epoch, stream, substream),
-                    error);
+         copy_bytes(growing, from, to, path, n, error);
     if (to >= 0 && close(to) < 0 && ok) {
         ok = summed_text_fail(error, "write", copy);
     }
     close(from);
     return ok;
+}
+
+static bool copy_log(const Growing *growing, unsigned stream, LogSubstream substream,
+                     GError **error)
+{
+    g_autofree char *name = log_file_name(growing->manifest->n_vcpus, stream, substream);
+
+    return copy_file(growing, name, epoch_log_bytes(growing->epoch, stream, substream), error);
 }
 
 /* Return false and @error if a block of the log was dropped. */
@@ -275,7 +283,9 @@ bool growing_view_make(const char *directory, const char *to, volatile sig_atomi
         .orders = log_directory_orders(directory),
     };
 
+    /* With the epochs, moments are the same as in the recording (total-order.h). */
     if (!growing.manifest || !find_epoch(&growing, error) || !copy_logs(&growing, error) ||
+        !copy_file(&growing, EPOCHS_FILE, growing.epoch_bytes, error) ||
         !link_checkpoints(&growing, error) || !save_manifest(&growing, error)) {
         return false;
     }

@@ -107,6 +107,10 @@ static ssize_t read_file(LogReader *reader, void *buffer, size_t n)
 
 static LogReaderResult end(LogReader *reader, bool cut_off)
 {
+    if (reader->bound != UINT64_MAX) {
+        return bad(reader, reader->offset, "it is truncated: it ends before byte %"
+                   G_GUINT64_FORMAT, reader->bound);
+    }
     reader->ended = true;
     reader->totals.cut_off = cut_off;
     return LOG_READER_END;
@@ -501,7 +505,7 @@ size_t log_reader_size(const LogReader *reader)
     return sizeof(*reader) + (reader->cursor.end - reader->cursor.start);
 }
 
-bool log_file_being_written(int fd)
+LogFileWriter log_file_writer(int fd)
 {
     bool is_leased;
 
@@ -513,12 +517,23 @@ bool log_file_being_written(int fd)
     if (is_leased) {
         fcntl(fd, F_SETLEASE, F_UNLCK);
     }
-    return !is_leased && errno == EAGAIN;
+    return is_leased ? LOG_FILE_HAS_NO_WRITER :
+           errno == EAGAIN ? LOG_FILE_HAS_WRITER : LOG_FILE_WRITER_UNKNOWN;
+}
+
+bool log_file_being_written(int fd)
+{
+    return log_file_writer(fd) == LOG_FILE_HAS_WRITER;
 }
 
 bool log_reader_being_written(const LogReader *reader)
 {
     return log_file_being_written(reader->file->fd);
+}
+
+bool log_reader_has_no_writer(const LogReader *reader)
+{
+    return log_file_writer(reader->file->fd) == LOG_FILE_HAS_NO_WRITER;
 }
 
 static void close_file(gpointer data)

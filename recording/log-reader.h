@@ -87,13 +87,22 @@ const LogTotals *log_reader_totals(const LogReader *reader);
 bool log_totals_read(const char *directory, unsigned n_vcpus, unsigned stream,
                      LogSubstream substream, LogTotals *totals, GError **error);
 
+typedef enum LogFileWriter {
+    LOG_FILE_HAS_NO_WRITER,
+    LOG_FILE_HAS_WRITER,
+    LOG_FILE_WRITER_UNKNOWN,    /* a file system without leases, or the file of another user */
+} LogFileWriter;
+
 /*
- * Return true if a process, such as a recorder, has the file open for writing: the kernel refuses a
- * read lease then.  Return false also where the file system has no leases, and for the file of
- * another user: there it is up to the caller to know.
+ * Tell whether a process, such as a recorder, has the file open for writing: the kernel refuses a
+ * read lease then.
  */
+LogFileWriter log_file_writer(int fd);
+/* Return true if it has, false also if that is not known: then it is up to the caller to know. */
 bool log_file_being_written(int fd);
 bool log_reader_being_written(const LogReader *reader);
+/* Return true if it has not, false also if that is not known. */
+bool log_reader_has_no_writer(const LogReader *reader);
 
 /* Return the number of vCPUs by the log of vCPU 0 in @directory; 0 and @error on failure. */
 unsigned log_directory_n_vcpus(const char *directory, GError **error);

@@ -218,16 +218,40 @@ static bool begin_interval(TotalOrder *order, GError **error)
     return true;
 }
 
+/* Pass the end of an epoch.  Return false and @error if a log ends before. */
+static bool pass_epoch(TotalOrder *order, GError **error)
+{
+    order->epoch++;
+    for (unsigned i = 0; i < order->n_streams; i++) {
+        const Stream *stream = &order->stream[i];
+
+        if (stream->reached < stream->limit) {
+            g_set_error(error, TOTAL_ORDER_ERROR, TOTAL_ORDER_ERROR_NONE,
+                        "%s: ends at %" G_GUINT64_FORMAT ", but epoch %u has %" G_GUINT64_FORMAT,
+                        path_of(order, stream), stream->reached, order->epoch, stream->limit);
+            return false;
+        }
+    }
+    if (order->on_epoch) {
+        order->on_epoch(order->opaque);
+    }
+    return true;
+}
+
 /* All streams have met at the end of the interval.  Return false at the end, or with @error. */
 static bool next_interval(TotalOrder *order, GError **error)
 {
-    if (order->end == ENDS_WITH_RECORDING) {
+    switch (order->end) {
+    case ENDS_WITH_RECORDING:
         return false;
-    }
-    if (order->end == ENDS_WITH_CHECKPOINT) {
+    case ENDS_WITH_CHECKPOINT:
         order->checkpoint++;
-    } else if (order->on_epoch) {
-        order->on_epoch(order->opaque);
+        break;
+    case ENDS_WITH_EPOCH:
+        if (!pass_epoch(order, error)) {
+            return false;
+        }
+        break;
     }
     return begin_interval(order, error);
 }

@@ -9,6 +9,7 @@
 #include "base/summed-text.h"
 #include "recording/epochs.h"
 #include "recording/log-block.h"
+#include "recording/total-order.h"
 #include "recording/verify.h"
 
 /* Return the name of log @i, to be freed by the caller; NULL if no recording has it. */
@@ -103,4 +104,26 @@ bool verify_epochs(const char *directory, unsigned n_vcpus, const Point *end,
     sizes = log_bytes ? NULL : log_sizes(directory, n_vcpus);
     return verify_all(reader, directory, end, log_bytes ? log_bytes : sizes, st.st_size, epochs,
                       error);
+}
+
+bool verify_closed_epochs(const char *directory, const Manifest *manifest, GError **error)
+{
+    g_autoptr(TotalOrder) order = NULL;
+    GError *failure = NULL;
+    Run run;
+
+    if (!epochs_exist(directory) || manifest->checkpoints->len == 0) {
+        return true;
+    }
+    order = total_order_open(directory, manifest, 0, error);
+    if (!order) {
+        return false;
+    }
+    while (total_order_next(order, UINT64_MAX, &run, &failure)) {
+    }
+    if (failure) {
+        g_propagate_prefixed_error(error, failure, "%s/" EPOCHS_FILE ": ", directory);
+        return false;
+    }
+    return true;
 }

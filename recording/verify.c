@@ -248,7 +248,7 @@ bool verify_for_replay(const char *directory, const Manifest *manifest, GError *
         }
     }
     reached = check_order(directory, manifest, manifest->follow, error);
-    return reached != NULL;
+    return reached && verify_closed_epochs(directory, manifest, error);
 }
 
 /* --- checkpoints ---------------------------------------------------------------- */
@@ -330,6 +330,15 @@ static void check_epochs(const char *directory, const Manifest *manifest, Verifi
         fault_error(verified, error);
     } else if (epochs.cut_off && manifest->complete) {
         fault(verified, TRUNCATED, directory, EPOCHS_FILE, epochs.bytes);
+    }
+    /* By each order, if that is good. */
+    for (unsigned i = 0; i < RACE_ORDERS && verified->faults->len == 0; i++) {
+        Manifest by = *manifest;
+
+        by.follow = i;
+        if (orders_has(&manifest->orders, i) && !verify_closed_epochs(directory, &by, &error)) {
+            fault_error(verified, error);
+        }
     }
 }
 

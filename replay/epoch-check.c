@@ -122,6 +122,10 @@ static void compare(const Epoch *epoch)
             compare_vcpu(cpu, epoch);
         }
     }
+    if (!player.divergence && player.dma.steps != epoch->dma_steps) {
+        differs("DMA: expected position %" PRIu64 ", seen %" PRIu64, epoch->dma_steps,
+                player.dma.steps);
+    }
     compare_memory(epoch);
 }
 
@@ -138,6 +142,14 @@ static void say_where(void)
 
 /* --- going on ------------------------------------------------------------------------------ */
 
+/* Return where the vCPU stops behind the last epoch. */
+static Position end_of(unsigned vcpu)
+{
+    const Point *end = player.manifest->end;
+
+    return end ? MIN(end->at[vcpu], check.end[vcpu]) : check.end[vcpu];
+}
+
 /* Read epochs until one lies ahead.  Return as epoch_reader_next() does. */
 static EpochReaderResult next_epoch(Epoch **epoch, GError **error)
 {
@@ -152,7 +164,7 @@ static EpochReaderResult next_epoch(Epoch **epoch, GError **error)
         CPU_FOREACH(cpu) {
             Position at = (*epoch)->point->at[cpu->cpu_index];
 
-            is_ahead |= at > check.end[cpu->cpu_index];
+            is_ahead |= at > end_of(cpu->cpu_index);
             is_behind |= at < recorder_position(cpu);
         }
         is_ahead |= (*epoch)->dma_steps > check.end[player.manifest->n_vcpus];
@@ -197,51 +209,61 @@ static void go_to(Epoch *epoch)
     resume();
 }
 
-/* Behind the last epoch the replay goes on as if there were none. */
-static void go_to_end(void)
-{
-    player.arrived = NULL;
-    player_set_cut(check.end);
-    g_clear_pointer(&check.epoch, epoch_free);
-    resume();
-}
-
 static void fail(const char *why)
 {
     player.divergence = g_strdup(why);
     player_end();
 }
 
-/* Return true if no process has the logs open to write them. */
-static bool recorder_has_died(void)
+/* Behind the last epoch the replay goes on as if there were none. */
+static void go_to_end(void)
 {
-    return !log_reader_being_written(order_reader_log(player.order, 0));
+    if (check.follow) {
+        player_read_on(NULL);
+    }
+    if (player.divergence) {            /* a log is bad */
+        player_end();
+        return;
+    }
+    player.arrived = NULL;
+    player_set_cut(check.end);
+    g_clear_pointer(&check.epoch, epoch_free);
+    resume();
 }
 
-/*
- * There is no next epoch.  Go on to the end if the recorder has ended; if it has died, end here.
- * Else look again later.
- */
-static void follow_recorder(void)
+/* Take the manifest of the recording if that is complete by now.  Return true if it is. */
+static bool recording_is_complete(void)
 {
     g_autoptr(Manifest) manifest = manifest_load(player.recording, NULL);
 
-    if (manifest && manifest->complete && manifest->n_vcpus == player.manifest->n_vcpus) {
-        manifest->follow = player.manifest->follow;
-        manifest_free(player.manifest);
-        player.manifest = g_steal_pointer(&manifest);
-        player_read_on(NULL);
-        go_to_end();
-    } else if (++check.n_looks % LOOKS_FOR_RECORDER == 0 && recorder_has_died()) {
-        player.cut_off = true;
-        player_end();
-    } else {
-        timer_mod(check.timer, qemu_clock_get_ms(QEMU_CLOCK_REALTIME) + LOOK_MS);
+    if (player.manifest->complete) {
+        return true;
     }
+    if (!manifest || !manifest->complete || manifest->n_vcpus != player.manifest->n_vcpus) {
+        return false;
+    }
+    manifest->follow = player.manifest->follow;
+    manifest_free(player.manifest);
+    player.manifest = g_steal_pointer(&manifest);
+    return true;
 }
 
+/* Return true if the recorder is known to have no log open any more.  Look only now and then. */
+static bool recorder_has_gone(void)
+{
+    return ++check.n_looks % LOOKS_FOR_RECORDER == 0 &&
+           log_reader_has_no_writer(order_reader_log(player.order, 0));
+}
+
+/*
+ * Go on to the next epoch, or to the end.  A recorder writes its last epoch, completes the manifest
+ * and closes the logs, in this order.  So a follower looks at them in the opposite order: behind a
+ * recorder that has ended it finds all epochs.
+ */
 static void go_on(void)
 {
+    bool has_gone = check.follow && recorder_has_gone();
+    bool is_complete = !check.follow || recording_is_complete();
     g_autoptr(GError) error = NULL;
     Epoch *epoch = NULL;
 
@@ -250,10 +272,13 @@ static void go_on(void)
         go_to(epoch);
         break;
     case EPOCH_READER_END:
-        if (check.follow) {
-            follow_recorder();
-        } else {
+        if (is_complete) {
             go_to_end();
+        } else if (has_gone) {
+            player.cut_off = true;
+            player_end();
+        } else {
+            timer_mod(check.timer, qemu_clock_get_ms(QEMU_CLOCK_REALTIME) + LOOK_MS);
         }
         break;
     case EPOCH_READER_BAD:
@@ -262,8 +287,10 @@ static void go_on(void)
     }
 }
 
+/* The user may have paused the guest and resumed it meanwhile, and with it the vCPUs. */
 static void look_again(void *opaque)
 {
+    pause_all_vcpus();
     go_on();
 }
 
@@ -307,8 +334,8 @@ static void arrived(void)
 
 /* --- opening and closing ---------------------------------------------------------------------- */
 
-/* Read all epochs once.  Return false and @error if one is bad. */
-static bool are_good(const char *directory, GError **error)
+/* Read all epochs once.  Return false and @error if one is bad, or cannot be followed. */
+static bool are_good(const char *directory, bool follow, GError **error)
 {
     g_autoptr(EpochReader) reader = epoch_reader_open(directory, player.manifest->n_vcpus, error);
     EpochReaderResult result = reader ? EPOCH_READER_EPOCH : EPOCH_READER_BAD;
@@ -317,6 +344,11 @@ static bool are_good(const char *directory, GError **error)
         g_autoptr(Epoch) epoch = NULL;
 
         result = epoch_reader_next(reader, &epoch, error);
+        if (follow && epoch && !epoch_has_log_bytes(epoch)) {
+            g_set_error(error, EPOCHS_ERROR, EPOCHS_ERROR_DAMAGED, "%s was converted, so it is "
+                        "complete: replay it without following it", directory);
+            return false;
+        }
     }
     return result == EPOCH_READER_END;
 }
@@ -333,7 +365,7 @@ bool epoch_check_open(const char *directory, bool follow, Error **errp)
         }
         return !follow;
     }
-    if (are_good(directory, &error)) {
+    if (are_good(directory, follow, &error)) {
         check.reader = epoch_reader_open(directory, player.manifest->n_vcpus, &error);
     }
     if (!check.reader) {

@@ -471,6 +471,7 @@ void player_read_on(const uint64_t *log_bytes)
         unsigned i = cpu->cpu_index;
         ReplayingVcpu *r = cpu->recorder->replay;
 
+        cpu->recorder->finished = false;        /* it can diverge, if a log is bad */
         log_reader_bound(r->data,
                          log_bytes ? log_bytes[i * LOG_SUBSTREAMS + LOG_DATA] : UINT64_MAX);
         if (r->read.kind == LOG_EVENT_KINDS) {

@@ -175,18 +175,24 @@ static void end_epoch(bool is_running)
     }
 }
 
-/*
- * End the epoch, unless the last one is still being written.  A guest that was paused ends one, so
- * that all it did can be seen.
- */
+/* End the epoch, unless the last one is still being written.  A guest that is paused has none. */
 static void is_due(void *opaque)
 {
-    bool is_running = runstate_is_running();
-
     timer_mod(epochs.timer, qemu_clock_get_ms(QEMU_CLOCK_REALTIME) + epochs.interval_ms);
-    if (!epochs.pending && (is_running || has_moved()) && !recorder_check_registers() &&
+    if (!epochs.pending && runstate_is_running() && !recorder_check_registers() &&
         !recorder_failure()) {
-        end_epoch(is_running);
+        end_epoch(true);
+    }
+}
+
+void recorder_epochs_paused(void)
+{
+    if (!epochs.writer) {
+        return;
+    }
+    join();
+    if (has_moved()) {
+        end_epoch(false);
     }
 }
 
@@ -224,6 +230,9 @@ void recorder_epochs_stop(void)
     g_clear_pointer(&epochs.timer, timer_free);
     join();
     epochs.writer = NULL;
+    if (fsync(epochs.fd) < 0) {
+        recorder_fail("cannot write the epochs to disk: %s", g_strerror(errno));
+    }
     close(epochs.fd);
     g_clear_pointer(&epochs.digest, ram_digest_tracker_free);
     g_clear_pointer(&epochs.last, point_free);

@@ -15,7 +15,9 @@
  */
 bool recorder_epochs_start(const char *directory, int directory_fd, LogWriter *writer,
                            unsigned interval_ms, Error **errp);
-/* End that, once the last epoch is written. */
+/* The guest has been paused, vCPUs stand still: end the epoch, so that all it did can be seen. */
+void recorder_epochs_paused(void);
+/* End that, once the last epoch is on disk. */
 void recorder_epochs_stop(void);
 /* Return how many epochs were written; 0 also if there are none. */
 uint64_t recorder_epochs_written(void);

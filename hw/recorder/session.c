@@ -700,6 +700,7 @@ static void vm_state_changed(void *opaque, bool running, RunState state)
         guest_goes_on();
     } else if (recorder_recording()) {
         recorder_paused();
+        recorder_epochs_paused();
     }
 }
 

@@ -175,9 +175,8 @@ static bool make_view(Fixture *f, const char *to, GrowingView *view, GError **er
     return growing_view_make(f->directory, to, &never, view, error);
 }
 
-static void check_prefix(Fixture *f, const char *view, unsigned stream, LogSubstream substream)
+static void check_prefix(Fixture *f, const char *view, const char *name)
 {
-    g_autofree char *name = log_file_name(N_VCPUS, stream, substream);
     g_autofree char *old = g_build_filename(f->directory, name, NULL);
     g_autofree char *new = g_build_filename(view, name, NULL);
     g_autofree char *whole = NULL;
@@ -198,6 +197,7 @@ static void check_view(Fixture *f, const char *view, unsigned n_checkpoints,
     g_autoptr(Manifest) manifest = manifest_load(view, &error);
     g_auto(Verified) verified = { 0 };
     g_autofree Position *cut = NULL;
+    VerifiedEpochs epochs;
 
     g_assert_no_error(error);
     g_assert_false(manifest->complete);
@@ -206,13 +206,18 @@ static void check_view(Fixture *f, const char *view, unsigned n_checkpoints,
     if (verified.faults->len) {
         g_error("not sound: %s", (char *)verified.faults->pdata[0]);
     }
+    check_prefix(f, view, EPOCHS_FILE);
+    g_assert_true(verify_epochs(view, N_VCPUS, manifest->cut, NULL, &epochs, &error));
+    g_assert_cmpuint(epochs.n_epochs, ==, f->n_epochs);
     cut = cut_find_ends(view, N_VCPUS, manifest->cut, &error);
     g_assert_no_error(error);
     for (unsigned i = 0; i <= N_VCPUS; i++) {
         g_assert_cmpuint(cut[i], ==, position[i]);
         for (unsigned j = 0; j < LOG_SUBSTREAMS; j++) {
             if (log_file_exists(N_VCPUS, f->orders, i, j)) {
-                check_prefix(f, view, i, j);
+                g_autofree char *name = log_file_name(N_VCPUS, i, j);
+
+                check_prefix(f, view, name);
             }
         }
     }

@@ -13,6 +13,7 @@
 #include "recording/critical-path.h"
 #include "recording/epochs.h"
 #include "recording/total-order.h"
+#include "recording/verify.h"
 #include "tests/recording/log-test.h"
 
 enum { VCPUS = 3, DMA = VCPUS, STREAMS = VCPUS + 1 };
@@ -117,21 +118,39 @@ static uint64_t moment_of_epoch(unsigned number)
     return (number + 1) * (STEPS / EPOCHS) - number * 7;
 }
 
-/* Append the epoch that ends where @order is. */
-static void add_epoch(const TotalOrder *order, int fd, unsigned number)
+/* Begin the file of epochs.  Return its descriptor, to be closed by the caller. */
+static int begin_epochs(const Recording *r)
+{
+    GError *error = NULL;
+    int place = open(r->directory, O_RDONLY | O_DIRECTORY);
+    int fd = epochs_create(place, r->directory, &error);
+
+    g_assert_no_error(error);
+    close(place);
+    return fd;
+}
+
+/* Append the epoch that ends where each stream is at @end[]. */
+static void append_epoch(int fd, unsigned number, const Position *end)
 {
     g_autoptr(Epoch) epoch = epoch_new(VCPUS);
     GError *error = NULL;
 
-    for (unsigned i = 0; i < STREAMS; i++) {
-        epoch_end[number][i] = total_order_reached(order, i);
-    }
-    memcpy(epoch->point->at, epoch_end[number], VCPUS * sizeof(Position));
-    epoch->dma_steps = epoch_end[number][DMA];
+    memcpy(epoch->point->at, end, VCPUS * sizeof(Position));
+    epoch->dma_steps = end[DMA];
     epoch->number = number + 1;
     epoch->ram = g_strnfill(32, '0');
     epochs_append(fd, epoch, &error);
     g_assert_no_error(error);
+}
+
+/* Append the epoch that ends where @order is. */
+static void add_epoch(const TotalOrder *order, int fd, unsigned number)
+{
+    for (unsigned i = 0; i < STREAMS; i++) {
+        epoch_end[number][i] = total_order_reached(order, i);
+    }
+    append_epoch(fd, number, epoch_end[number]);
 }
 
 /* Draw a stream.  vCPU 0 makes most steps; vCPU 2 makes none in the first half. */
@@ -277,20 +296,17 @@ static void test_epochs_lie_on_it(void)
     g_auto(Recording) r = { 0 };
     g_autoptr(TotalOrder) plain = NULL;
     GError *error = NULL;
-    int place, fd;
+    int fd;
 
     make_recording(&r, 3000);
     /* Any moment will do: it is closed under the waits, but is no epoch of the pace. */
     plain = open_order(&r, 0);
-    place = open(r.directory, O_RDONLY | O_DIRECTORY);
-    fd = epochs_create(place, r.directory, &error);
-    g_assert_no_error(error);
+    fd = begin_epochs(&r);
     for (unsigned i = 0; i < EPOCHS; i++) {
         g_assert_true(total_order_follow(plain, moment_of_epoch(i), &error));
         add_epoch(plain, fd, i);
     }
     close(fd);
-    close(place);
 
     for (unsigned checkpoint = 0; checkpoint < CHECKPOINTS; checkpoint++) {
         g_autoptr(TotalOrder) order = open_order(&r, checkpoint);
@@ -441,7 +457,9 @@ static void expect_refusal(Recording *r, LogWriter *writer, const char *why)
     while (total_order_next(order, UINT64_MAX, &run, &error)) {
     }
     g_assert_error(error, TOTAL_ORDER_ERROR, TOTAL_ORDER_ERROR_NONE);
-    g_assert_nonnull(strstr(error->message, why));
+    if (!strstr(error->message, why)) {
+        g_error("'%s' expected: %s", why, error->message);
+    }
 }
 
 /* Two streams that wait for each other are refused; the search ends. */
@@ -467,6 +485,31 @@ static void test_ends_too_early(void)
     log_event(log_writer_stream(writer, 1), LOG_EVENT_WAIT, (Position)20, (uint64_t)DMA,
               UINT64_C(2));
     expect_refusal(&r, writer, "ends before step 2");
+}
+
+/* Add an epoch that ends at @end[] to a recording whose vCPU 1 waits for step 50 of vCPU 0. */
+static void expect_bad_epoch(const Position *end, const char *why)
+{
+    g_auto(Recording) r = { 0 };
+    g_autoptr(LogWriter) writer = begin_recording(&r);
+    g_autoptr(GError) error = NULL;
+    int fd = begin_epochs(&r);
+
+    append_epoch(fd, 0, end);
+    close(fd);
+    log_event(log_writer_stream(writer, DMA), LOG_EVENT_STEP, (Position)0);
+    log_event(log_writer_stream(writer, 1), LOG_EVENT_WAIT, (Position)20, UINT64_C(0),
+              UINT64_C(50));
+    expect_refusal(&r, writer, why);
+    g_assert_false(verify_closed_epochs(r.directory, r.manifest, &error));
+    g_assert_nonnull(strstr(error->message, why));
+}
+
+/* An epoch that no replay could end is refused; the search for its end ends. */
+static void test_bad_epochs(void)
+{
+    expect_bad_epoch((const Position[]) { 49, 21, 0, 1 }, "does not come first");
+    expect_bad_epoch((const Position[]) { 60, 30, 0, 2 }, "epoch 1 has 2");
 }
 
 /* --- the critical path --------------------------------------------------------------------- */
@@ -569,6 +612,7 @@ int main(int argc, char **argv)
     g_test_add_func("/total-order/outside", test_outside);
     g_test_add_func("/total-order/circle", test_circle);
     g_test_add_func("/total-order/ends-too-early", test_ends_too_early);
+    g_test_add_func("/total-order/bad-epochs", test_bad_epochs);
     g_test_add_func("/critical-path/random", test_critical_path);
     g_test_add_func("/critical-path/one-wait", test_critical_path_of_one_wait);
     g_test_add_func("/critical-path/circle", test_critical_path_of_a_circle);

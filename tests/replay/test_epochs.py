@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import time
 
+from tests.lib.checksum import crc32c
 from tests.lib.guest_recording import GuestWorkspace, end, kill_recorder
 from tests.lib.process import one_line, run
 from tests.lib.qmp import Qmp
@@ -103,7 +104,7 @@ def a_wrong_byte_is_found_in_its_epoch(arch):
 
 
 def changed(directory, change):
-    """A copy of a recording whose epochs' lines are changed, with right checksums."""
+    """A copy of a recording whose file of epochs is changed."""
     copy = shutil.copytree(directory, work.place("changed"), symlinks=True)
     path = os.path.join(copy, "epochs")
     with open(path, encoding="ascii") as file:
@@ -123,6 +124,45 @@ def epochs_that_are_damaged_are_refused_where_they_are():
         said = one_line(run(REPRISE, "replay", copy, status=2).stderr)
         check(wrong in said, said)
         shutil.rmtree(copy)
+
+
+def with_word(text, number, index, word):
+    """The text, with another word in the line of an epoch, and the right checksum."""
+    all_lines = text.splitlines()
+    words = all_lines[number].split()[:-1]
+    words[index] = word
+    line = " ".join(words)
+    all_lines[number] = f"{line} crc32c={crc32c(line.encode()):08x}"
+    return "".join(f"{line}\n" for line in all_lines)
+
+
+@test
+def epochs_that_no_replay_could_end_are_refused():
+    directory, _ = busy["x86_64"]()
+    n = len(lines(directory))
+    # One vCPU is already where all come to in the next epoch, in which they race.
+    points = [line.split()[5].split(",") for line in lines(directory)]
+    places = [[int(place.split(":")[1]) for place in point] for point in points]
+    early = max(range(n - 1), key=lambda i: min(
+        place[1] - place[0] for place in zip(places[i], places[i + 1])))
+    point = [points[early][0], points[early + 1][1], *points[early][2:]]
+    for number, index, word, wrong in ((n, 7, "1000000000", f"epoch {n} has 1000000000"),
+                                       (early + 1, 5, ",".join(point), "does not come first")):
+        copy = changed(directory, lambda text: with_word(text, number, index, word))
+        replayed, verified = run(REPRISE, "replay", copy, status=2), run(REPRISE, "verify", copy,
+                                                                         status=1)
+        for said in (one_line(replayed.stderr), verified.stdout):
+            check(f"{copy}/epochs: " in said and wrong in said, said)
+        shutil.rmtree(copy)
+
+
+@test
+def a_converted_recording_is_complete_so_it_is_not_followed():
+    directory, _ = busy["x86_64"]()
+    new = work.place("followed-converted")
+    run(REPRISE, "convert", directory, new, "--order", "karma,fdr")
+    said = one_line(run(REPRISE, "replay", "--follow", new, status=2).stderr)
+    check("was converted" in said, said)
 
 
 @test
@@ -252,12 +292,14 @@ def the_past_of_a_guest_that_runs_is_debugged(arch):
         qmp.event("RECORDER_EPOCH")
         seen.append(ask(directory, "--growing", "--at", "end"))
     start = ask(directory, "--growing")
+    middle = str(int(re.search(r"moment (\d+)", seen[0]).group(1)) // 3 * 2)
+    between = ask(directory, "--growing", "--at", middle)
     check(recorder.poll() is None, "the recorder has ended")
     kill_recorder(recorder)
     qmp.close()
     moments = [re.search(r"moment (\d+)", said).group(1) for said in seen]
     check(int(moments[0]) < int(moments[1]), moments)
-    for moment, said in zip(moments, seen):
+    for moment, said in zip([*moments, middle], [*seen, between]):
         check(ask(directory, "--at", moment) == said, f"moment {moment}: another state")
     check(ask(directory) == start, "another start")
     views = [name for name in os.listdir(os.path.dirname(directory)) if ".view-" in name]
