@@ -5,6 +5,7 @@
  */
 #include "qemu/osdep.h"
 #include "qapi/error.h"
+#include "qapi/qapi-commands-recorder-replay.h"
 #include "qapi/qapi-commands-recorder.h"
 #include "system/runstate.h"
 

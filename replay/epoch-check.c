@@ -17,7 +17,7 @@
 #include "qemu/main-loop.h"
 #include "qemu/timer.h"
 #include "hw/core/cpu.h"
-#include "qapi/qapi-events-recorder.h"
+#include "qapi/qapi-events-recorder-replay.h"
 #include "system/cpus.h"
 #include "system/runstate.h"
 

@@ -8,7 +8,7 @@
 #include "hw/boards.h"
 #include "hw/core/cpu.h"
 #include "qapi/error.h"
-#include "qapi/qapi-events-recorder.h"
+#include "qapi/qapi-events-recorder-replay.h"
 #include "system/cpus.h"
 #include "system/runstate.h"
 
