@@ -10,6 +10,7 @@
 #include "system/runstate.h"
 
 #include "hw/recorder/checkpointer.h"
+#include "hw/recorder/hold.h"
 #include "hw/recorder/live.h"
 #include "hw/recorder/session.h"
 #include "replay/player.h"
@@ -19,7 +20,8 @@ void coroutine_fn qmp_recorder_start(const char *directory,
                                      bool has_checkpoint_interval, double checkpoint_interval,
                                      bool has_keep_seconds, double keep_seconds,
                                      bool has_live_checkpoints, bool live_checkpoints,
-                                     bool has_epochs, uint32_t epochs, const char *protocol,
+                                     bool has_epochs, uint32_t epochs, bool has_hold,
+                                     uint64_t hold, const char *protocol,
                                      bool has_slow_path, bool slow_path,
                                      bool has_max_bytes, uint64_t max_bytes,
                                      bool has_max_seconds, double max_seconds,
@@ -31,6 +33,7 @@ void coroutine_fn qmp_recorder_start(const char *directory,
         .checkpoint_interval_s = has_checkpoint_interval ? checkpoint_interval : 0,
         .keep_s = has_keep_seconds ? keep_seconds : 0,
         .epoch_ms = has_epochs ? epochs : 0,
+        .hold = has_hold ? hold : 0,
         .live = has_live_checkpoints && live_checkpoints,
         .limits.bytes = has_max_bytes ? max_bytes : 0,
         .limits.seconds = has_max_seconds ? max_seconds : 0,
@@ -66,6 +69,11 @@ RecorderCheckpoint *qmp_recorder_checkpoint(Error **errp)
 void qmp_recorder_stop(bool has_pause, bool pause, Error **errp)
 {
     recorder_stop(has_pause && pause, errp);
+}
+
+void qmp_recorder_release(uint64_t epoch, Error **errp)
+{
+    recorder_hold_release(epoch, errp);
 }
 
 void qmp_recorder_live(const char *directory, bool has_from, uint32_t from, Error **errp)

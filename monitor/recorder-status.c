@@ -295,6 +295,10 @@ char *recorder_status_text(const RecorderInfo *info)
     if (info->has_epochs) {
         g_string_append_printf(text, "  epochs: %" PRIu64 "\n", info->epochs);
     }
+    if (info->has_held_bytes) {
+        g_string_append_printf(text, "  output held: %" PRIu64 " bytes, of epochs after %" PRIu64
+                               "\n", info->held_bytes, info->released);
+    }
     if (info->has_tracking_memory) {
         g_string_append_printf(text, "  memory to track lines: %" PRIu64 " bytes\n",
                                info->tracking_memory);

@@ -25,6 +25,8 @@ typedef struct Control {
     gboolean pause;             /* stop */
     double checkpoint_interval; /* start, in seconds; 0: only the first checkpoint */
     double keep_seconds;        /* start; 0: keep all */
+    gboolean has_hold;          /* start */
+    const char *hold_given;     /* start: SIZE of --hold=SIZE, or NULL */
     gboolean has_epochs;        /* start */
     const char *epochs_given;   /* start: N of --epochs=N, or NULL */
     gboolean live;              /* start */
@@ -70,6 +72,9 @@ static const char start_usage[] =
     "  --epochs[=MS]     every MS milliseconds (200), keep a digest of all memory,\n"
     "                    with which a replay is compared there; the recording can be\n"
     "                    replayed while it is being made (reprise replay --follow)\n"
+    "  --hold[=SIZE]     hold what the guest sends, over networks and consoles, until\n"
+    "                    its epoch is released (reprise replay --follow --release);\n"
+    "                    the guest pauses while more than SIZE (64M) is held\n"
     "  --live            save the state of devices in each checkpoint, so that the\n"
     "                    guest can go on from there (reprise live)\n"
     "  --order LIST      how the order of steps is recorded: fdr (the default),\n"
@@ -190,6 +195,9 @@ static char *start_arguments(const Control *control, GError **error)
     if (control->has_epochs) {
         json_u64(&arguments, "epochs", epoch_length(control->epochs_given));
     }
+    if (control->has_hold) {
+        json_u64(&arguments, "hold", hold_size(control->hold_given));
+    }
     if (control->live) {
         json_bool(&arguments, "live-checkpoints", true);
     }
@@ -211,6 +219,7 @@ int run_start(int argc, char **argv)
           NULL },
         { "keep-seconds", 0, 0, G_OPTION_ARG_DOUBLE, &control.keep_seconds, NULL, NULL },
         { "epochs", 0, 0, G_OPTION_ARG_NONE, &control.has_epochs, NULL, NULL },
+        { "hold", 0, 0, G_OPTION_ARG_NONE, &control.has_hold, NULL, NULL },
         { "live", 0, 0, G_OPTION_ARG_NONE, &control.live, NULL, NULL },
         { "order", 0, 0, G_OPTION_ARG_STRING, &control.order, NULL, NULL },
         { "digest-interval", 0, 0, G_OPTION_ARG_INT64, &control.digest_interval, NULL, NULL },
@@ -223,6 +232,7 @@ int run_start(int argc, char **argv)
     int status;
 
     control.epochs_given = take_option_value("--epochs", argc, argv);
+    control.hold_given = take_option_value("--hold", argc, argv);
     if (!parse(&control, "start", start_usage, more, argc, argv, &status)) {
         return status;
     }
@@ -234,6 +244,13 @@ int run_start(int argc, char **argv)
     }
     if (control.epochs_given && !epoch_length(control.epochs_given)) {
         return usage_error("start: --epochs=MS: milliseconds, not '%s'", control.epochs_given);
+    }
+    if (control.has_hold && !control.has_epochs) {
+        return usage_error("%s", "start: --hold: output is released by epoch, so give --epochs, "
+                           "too");
+    }
+    if (!hold_size(control.hold_given)) {
+        return usage_error("start: --hold=SIZE: a size, such as 64M, not '%s'", control.hold_given);
     }
     if (!check_order_list("start", control.order, &status)) {
         return status;

@@ -31,6 +31,8 @@ typedef struct Record {
     int64_t digest_interval;    /* 0: QEMU's default */
     double checkpoint_interval; /* in seconds; 0: only the first checkpoint */
     double keep_seconds;        /* 0: keep all */
+    gboolean has_hold;
+    const char *hold_given;     /* SIZE of --hold=SIZE, or NULL */
     gboolean has_epochs;
     const char *epochs_given;   /* N of --epochs=N, or NULL */
     gboolean live;              /* the guest can go on from each checkpoint */
@@ -83,6 +85,9 @@ static const char usage[] =
     "  --epochs[=MS]     every MS milliseconds (200), keep a digest of all memory,\n"
     "                    with which a replay is compared there; the recording can be\n"
     "                    replayed while it is being made (reprise replay --follow)\n"
+    "  --hold[=SIZE]     hold what the guest sends, over networks and consoles, until\n"
+    "                    its epoch is released (reprise replay --follow --release);\n"
+    "                    the guest pauses while more than SIZE (64M) is held\n"
     "  --live            save the state of devices in each checkpoint, so that the\n"
     "                    guest can go on from there (reprise live)\n"
     "  --continue DIR    record a guest that goes on from a checkpoint of DIR, made\n"
@@ -138,6 +143,12 @@ static const char *check_options(const Record *record)
     if (record->epochs_given && !epoch_length(record->epochs_given)) {
         return "--epochs=MS: milliseconds, at least 1";
     }
+    if (record->has_hold && !record->has_epochs) {
+        return "--hold: output is released by epoch, so give --epochs, too";
+    }
+    if (!hold_size(record->hold_given)) {
+        return "--hold=SIZE: a size, such as 64M";
+    }
     if (!(record->timeout >= 0)) {
         return "--timeout: more than 0";
     }
@@ -166,6 +177,7 @@ static bool parse_arguments(Record *record, int argc, char **argv, int *status)
           NULL },
         { "keep-seconds", 0, 0, G_OPTION_ARG_DOUBLE, &record->keep_seconds, NULL, NULL },
         { "epochs", 0, 0, G_OPTION_ARG_NONE, &record->has_epochs, NULL, NULL },
+        { "hold", 0, 0, G_OPTION_ARG_NONE, &record->has_hold, NULL, NULL },
         { "live", 0, 0, G_OPTION_ARG_NONE, &record->live, NULL, NULL },
         { "continue", 0, 0, G_OPTION_ARG_FILENAME, &record->origin.directory, NULL, NULL },
         { "from", 0, 0, G_OPTION_ARG_INT, &record->origin.from, NULL, NULL },
@@ -180,6 +192,7 @@ static bool parse_arguments(Record *record, int argc, char **argv, int *status)
 
     record->origin.command = emulator_arguments(&argc, argv);
     record->epochs_given = take_option_value("--epochs", argc, argv);
+    record->hold_given = take_option_value("--hold", argc, argv);
     if (!parse_options("record", entries, &help, usage, &argc, &argv, status)) {
         return false;
     }
@@ -340,6 +353,9 @@ static char *task_arguments(const Record *record, GError **error)
     }
     if (record->has_epochs) {
         json_u64(&arguments, "epochs", epoch_length(record->epochs_given));
+    }
+    if (record->has_hold) {
+        json_u64(&arguments, "hold", hold_size(record->hold_given));
     }
     if (record->live) {
         json_bool(&arguments, "live-checkpoints", true);

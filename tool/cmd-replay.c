@@ -13,6 +13,7 @@
 #include "recording/manifest.h"
 #include "recording/checkpoint-position.h"
 #include "tool/emulator.h"
+#include "tool/guest.h"
 #include "tool/progress.h"
 #include "tool/replay-command.h"
 #include "tool/tool.h"
@@ -44,6 +45,9 @@ typedef struct Replay {
     uint64_t paranoid;          /* compare copies with memory every so many steps; 0: never */
     gboolean positions;         /* follow Karma's order by positions, for tests */
     gboolean follow;            /* the recording is still being made */
+    char *release;              /* a QMP socket of the recorder, or NULL */
+    Guest *recorder;            /* told of each epoch that was compared; NULL: nobody is */
+    bool was_told;
     uint64_t epoch;             /* the last one that was followed, and how long ago it ended */
     double lag;
     int64_t chaos;              /* a seed, for tests (docs/develop.md); 0: none */
@@ -62,6 +66,8 @@ static void replay_clear(Replay *replay)
     g_free(replay->trace_from);
     g_free(replay->trace_to);
     g_free(replay->watch);
+    g_free(replay->release);
+    guest_free(replay->recorder);
     manifest_free(replay->manifest);
     checkpoint_position_free(replay->place);
 }
@@ -84,6 +90,9 @@ static const char usage[] =
     "                  order of reprise info --at; begins at the best checkpoint\n"
     "  --follow        the recording is still being made, with --epochs: replay it\n"
     "                  as it grows, until it ends, and tell at once if it differs\n"
+    "  --release SOCK  with --follow: release the output of each epoch that was\n"
+    "                  compared; the recorder, which was started with --hold,\n"
+    "                  answers QMP on this socket\n"
     "  --threads single          one vCPU at a time, in an order that is always\n"
     "                  the same; or parallel, which is the default\n"
     "  --order NAME    follow this order of steps, fdr, karma or rerun, if the\n"
@@ -156,6 +165,7 @@ static bool parse_arguments(Replay *replay, int argc, char **argv, int *status)
         { "from", 0, 0, G_OPTION_ARG_INT, &replay->from, NULL, NULL },
         { "until", 0, 0, G_OPTION_ARG_STRING, &replay->until, NULL, NULL },
         { "follow", 0, 0, G_OPTION_ARG_NONE, &replay->follow, NULL, NULL },
+        { "release", 0, 0, G_OPTION_ARG_FILENAME, &replay->release, NULL, NULL },
         { "threads", 0, 0, G_OPTION_ARG_STRING, &replay->threads, NULL, NULL },
         { "order", 0, 0, G_OPTION_ARG_STRING, &replay->order, NULL, NULL },
         { "watch", 0, 0, G_OPTION_ARG_STRING, &replay->watch, NULL, NULL },
@@ -196,6 +206,8 @@ static bool parse_arguments(Replay *replay, int argc, char **argv, int *status)
                               "not '%s'", replay->watch);
     } else if (replay->follow && replay->until) {
         *status = usage_error("%s", "replay: --follow ends when the recording does, not --until");
+    } else if (replay->release && !replay->follow) {
+        *status = usage_error("%s", "replay: --release needs --follow");
     } else if (!parse_paranoid(replay)) {
         *status = usage_error("replay: --paranoid=N is a number of steps, not '%s'",
                               replay->paranoid_given);
@@ -235,7 +247,12 @@ static void wait_for_recording(const Replay *replay)
 
 static bool load(Replay *replay, GError **error)
 {
+    GuestAddress recorder = { .qmp = replay->release };
+
     wait_for_recording(replay);
+    if (replay->release && !(replay->recorder = guest_open(&recorder, error))) {
+        return false;
+    }
     replay->manifest = replay_command_manifest(replay->directory, MAX(replay->from, 0),
                                                replay->order, error);
     if (!replay->manifest || !find_place(replay, error)) {
@@ -341,6 +358,39 @@ static void show(void *opaque, const JsonValue *info)
     }
 }
 
+static bool recording_has_ended(const Replay *replay)
+{
+    g_autoptr(Manifest) manifest = manifest_load(replay->directory, NULL);
+
+    return manifest && manifest->complete;
+}
+
+/* An epoch was compared: let its output be seen. */
+static void followed(Replay *replay, const JsonValue *data)
+{
+    g_autofree char *arguments = NULL;
+    g_autoptr(JsonValue) answer = NULL;
+    g_autoptr(GError) error = NULL;
+
+    json_member_u64(data, "number", &replay->epoch);
+    replay->lag = json_member_number(data, "lag");
+    if (!replay->recorder) {
+        return;
+    }
+    arguments = g_strdup_printf("{\"epoch\": %" PRIu64 "}", replay->epoch);
+    answer = guest_execute(replay->recorder, "recorder-release", arguments, &error);
+    if (answer) {
+        replay->was_told = true;
+        return;
+    }
+    /* A recording that has ended has released all by itself. */
+    if (!replay->was_told || !recording_has_ended(replay)) {
+        progress_clear();
+        fprintf(stderr, "reprise: no more is released: %s\n", error->message);
+    }
+    g_clear_pointer(&replay->recorder, guest_free);
+}
+
 static int follow(Replay *replay, Emulator *emulator)
 {
     int64_t start = g_get_monotonic_time();
@@ -353,8 +403,7 @@ static int follow(Replay *replay, Emulator *emulator)
         switch (emulator_wait_showing(emulator, INT64_MAX, show, replay, &event)) {
         case EMULATOR_EVENT:
             if (g_strcmp0(json_member_string(event, "event"), "RECORDER_FOLLOWED") == 0) {
-                json_member_u64(json_member(event, "data"), "number", &replay->epoch);
-                replay->lag = json_member_number(json_member(event, "data"), "lag");
+                followed(replay, json_member(event, "data"));
             }
             if (g_strcmp0(json_member_string(event, "event"), "RECORDER_REPLAYED") != 0) {
                 break;

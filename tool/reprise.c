@@ -18,6 +18,7 @@
 #include "tool/tool.h"
 
 #define DEFAULT_EPOCH_MS 200
+#define DEFAULT_HOLD "64M"
 
 typedef struct Command {
     const char *name;
@@ -109,6 +110,11 @@ unsigned epoch_length(const char *given)
         return DEFAULT_EPOCH_MS;
     }
     return g_ascii_string_to_unsigned(given, 10, 1, G_MAXINT32, &length, NULL) ? length : 0;
+}
+
+uint64_t hold_size(const char *given)
+{
+    return parse_size(given ?: DEFAULT_HOLD);
 }
 
 void make_absolute(char **path)

@@ -36,6 +36,8 @@ const char *take_option_value(const char *option, int argc, char **argv);
 
 /* Return the length of an epoch, N of --epochs=N, in ms; NULL: the default.  0: it is no length. */
 unsigned epoch_length(const char *given);
+/* Return SIZE of --hold=SIZE in bytes; NULL: the default.  0: it is no size. */
+uint64_t hold_size(const char *given);
 
 /* Make @path absolute, if it is not NULL. */
 void make_absolute(char **path);

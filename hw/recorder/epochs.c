@@ -26,6 +26,7 @@
 #include "hw/recorder/checkpointer.h"
 #include "hw/recorder/dma.h"
 #include "hw/recorder/epochs.h"
+#include "hw/recorder/hold.h"
 #include "hw/recorder/machine-state.h"
 #include "hw/recorder/paused.h"
 #include "hw/recorder/recorder.h"
@@ -33,6 +34,9 @@
 #include "hw/recorder/target.h"
 #include "hw/recorder/vcpu.h"
 #include "recording/epochs.h"
+
+/* An epoch with output that is held is no longer than that, if the paper's figure will do. */
+#define OUTPUT_MS 50
 
 /* An epoch whose logs are on their way to their files. */
 typedef struct Pending {
@@ -49,6 +53,8 @@ static struct {
     LogWriter *writer;          /* NULL: there are no epochs */
     unsigned interval_ms;
     QEMUTimer *timer;
+    int64_t began_ms;           /* when the last epoch ended */
+    bool is_overdue;            /* an epoch was to end while the last one was being written */
     RamDigestTracker *digest;
     Point *last;                /* where the last epoch ended; NULL: there was none */
     uint64_t n_written;
@@ -88,6 +94,9 @@ static void finished(void *opaque)
 {
     if (epochs.pending == opaque) {
         join();
+        if (epochs.is_overdue) {
+            timer_mod(epochs.timer, qemu_clock_get_ms(QEMU_CLOCK_REALTIME));
+        }
     }
 }
 
@@ -170,18 +179,31 @@ static void end_epoch(bool is_running)
         resume_all_vcpus();
     }
     if (epochs.pending) {
+        epochs.began_ms = qemu_clock_get_ms(QEMU_CLOCK_REALTIME);
+        timer_mod(epochs.timer, epochs.began_ms + epochs.interval_ms);
         epochs.pending->pause_s = (g_get_monotonic_time() - began) / 1e6;
         epochs.pending->thread = g_thread_new("epoch", finish_thread, epochs.pending);
     }
 }
 
-/* End the epoch, unless the last one is still being written.  A guest that is paused has none. */
+/*
+ * End the epoch, unless the last one is still being written: then it is longer, or ends after that
+ * if its output is awaited.  A guest that is paused has none.
+ */
 static void is_due(void *opaque)
 {
     timer_mod(epochs.timer, qemu_clock_get_ms(QEMU_CLOCK_REALTIME) + epochs.interval_ms);
+    epochs.is_overdue = epochs.pending && recorder_hold_has_new();
     if (!epochs.pending && runstate_is_running() && !recorder_check_registers() &&
         !recorder_failure()) {
         end_epoch(true);
+    }
+}
+
+void recorder_epochs_has_output(void)
+{
+    if (epochs.timer) {                 /* else the recording is about to end */
+        timer_mod_anticipate(epochs.timer, epochs.began_ms + OUTPUT_MS);
     }
 }
 
@@ -191,7 +213,7 @@ void recorder_epochs_paused(void)
         return;
     }
     join();
-    if (has_moved()) {
+    if (has_moved() || recorder_hold_has_new()) {
         end_epoch(false);
     }
 }
@@ -216,6 +238,8 @@ bool recorder_epochs_start(const char *directory, int directory_fd, LogWriter *w
     epochs.last = point_new(MACHINE(qdev_get_machine())->smp.cpus);
     epochs.n_written = 0;
     epochs.interval_ms = interval_ms;
+    epochs.is_overdue = false;
+    epochs.began_ms = qemu_clock_get_ms(QEMU_CLOCK_REALTIME);
     epochs.writer = writer;
     epochs.timer = timer_new_ms(QEMU_CLOCK_REALTIME, is_due, NULL);
     timer_mod(epochs.timer, qemu_clock_get_ms(QEMU_CLOCK_REALTIME) + interval_ms);
@@ -237,6 +261,16 @@ void recorder_epochs_stop(void)
     g_clear_pointer(&epochs.digest, ram_digest_tracker_free);
     g_clear_pointer(&epochs.last, point_free);
     machine_state_share_changes(false);
+}
+
+void recorder_epochs_settle(void)
+{
+    join();
+}
+
+uint64_t recorder_epochs_current(void)
+{
+    return (epochs.pending ? epochs.pending->epoch->number : epochs.n_written) + 1;
 }
 
 uint64_t recorder_epochs_written(void)

@@ -19,6 +19,12 @@ bool recorder_epochs_start(const char *directory, int directory_fd, LogWriter *w
 void recorder_epochs_paused(void);
 /* End that, once the last epoch is on disk. */
 void recorder_epochs_stop(void);
+/* The first output of this epoch is held: end it within 50 ms of its begin (Respec, 4.1). */
+void recorder_epochs_has_output(void);
+/* Wait until the last epoch is written, if it has ended. */
+void recorder_epochs_settle(void);
+/* Return the number of the epoch that has not ended yet. */
+uint64_t recorder_epochs_current(void);
 /* Return how many epochs were written; 0 also if there are none. */
 uint64_t recorder_epochs_written(void);
 

@@ -27,8 +27,7 @@
 
 /* --- recording ---------------------------------------------------------------------- */
 
-/* Return the name of a disk that the guest may write, or NULL. */
-static const char *find_writable_disk(void)
+const char *recorder_find_writable_disk(void)
 {
     for (BlockBackend *disk = blk_all_next(NULL); disk; disk = blk_all_next(disk)) {
         if (blk_is_available(disk) && blk_is_writable(disk)) {
@@ -40,7 +39,7 @@ static const char *find_writable_disk(void)
 
 bool recorder_can_go_live(Error **errp)
 {
-    const char *disk = find_writable_disk();
+    const char *disk = recorder_find_writable_disk();
 
     if (disk) {
         error_setg(errp, "cannot make checkpoints to go live from: the guest may write to disk %s, "

@@ -8,6 +8,8 @@
 
 #include "recording/manifest.h"
 
+/* Return the name of a disk that the guest may write, or NULL. */
+const char *recorder_find_writable_disk(void);
 /* Return true if the state of all devices can be saved and used again; else set @errp. */
 bool recorder_can_go_live(Error **errp);
 /* Note in @manifest how this QEMU was started. */

@@ -22,6 +22,7 @@
 #include "hw/recorder/checkpointer.h"
 #include "hw/recorder/dma.h"
 #include "hw/recorder/epochs.h"
+#include "hw/recorder/hold.h"
 #include "hw/recorder/episodes.h"
 #include "hw/recorder/limits.h"
 #include "hw/recorder/live.h"
@@ -61,6 +62,7 @@ static struct {
     uint64_t digest_interval;
     double keep_s;              /* seconds to keep (flight recorder); 0: all */
     unsigned epoch_ms;          /* length of an epoch; 0: there are none */
+    uint64_t hold;              /* most bytes of output to hold; 0: none is held */
     char *failure;              /* why the recording must end; set once, by any thread */
     struct Start *start;        /* until the first checkpoint is on disk */
     bool resuming;              /* vCPUs are stopped, though the run state is running */
@@ -247,6 +249,9 @@ static bool begin(Error **errp)
                                                    session.writer, session.epoch_ms, errp)) {
         return false;
     }
+    if (!recorder_hold_start(session.hold, errp)) {
+        return false;
+    }
     log_writer_hold_waits(session.writer, chaos.hold_waits);
     recorder_translations_start();
     recorder_map_changes_start();
@@ -301,6 +306,7 @@ static void remove_leftovers(void)
     g_autofree char *epochs = g_build_filename(session.directory, EPOCHS_FILE, NULL);
     unsigned n_vcpus = session.manifest->n_vcpus;
 
+    recorder_hold_stop();
     recorder_epochs_stop();
     g_clear_pointer(&session.ram, ram_image_writer_free);
     g_clear_pointer(&session.writer, log_writer_free);
@@ -345,6 +351,10 @@ static bool check_options(const RecorderOptions *options, Error **errp)
     if (options->epoch_ms && options->keep_s) {
         error_setg(errp, "a flight recorder drops what epochs are compared with: give epochs or "
                    "the seconds to keep, not both");
+        return false;
+    }
+    if (options->hold && !options->epoch_ms) {
+        error_setg(errp, "output is held until its epoch is released: give epochs, too");
         return false;
     }
     return true;
@@ -445,6 +455,7 @@ static void first_step(Start *start)
     }
     /* What may migrate is asked before the recorder itself blocks migrations. */
     if (!can_record(&start->error) || (options->live && !recorder_can_go_live(&start->error)) ||
+        (options->hold && !recorder_can_hold(&start->error)) ||
         !recorder_block_others(false, &start->error)) {
         return;
     }
@@ -456,6 +467,7 @@ static void first_step(Start *start)
     session.digest_interval = options->digest_interval;
     session.keep_s = options->keep_s;
     session.epoch_ms = options->epoch_ms;
+    session.hold = options->hold;
     chaos_draw(&chaos, options->chaos);
     recorder_force_slow_path = options->slow_path || !tcg_has_recorder_check();
     session.manifest = recorder_describe_machine();
@@ -549,6 +561,7 @@ void recorder_query_session(RecorderInfo *info)
     info->has_tracking_memory = true;
     info->has_epochs = session.epoch_ms;
     info->epochs = recorder_epochs_written();
+    recorder_hold_query(info);
     info->tracking_memory = sphere_memory(session.sphere);
     log_writer_accounts(session.writer, bytes);
     for (int i = 0; i < LOG_ACCOUNTS; i++) {
@@ -608,6 +621,7 @@ static void end(const char *reason)
         g_free(manifest->end_reason);
         manifest->end_reason = g_strdup(error->message);
     }
+    recorder_hold_stop();
     recorder_limits_end(manifest->complete, manifest->end_reason);
     qapi_event_send_recorder_stopped(session.directory, manifest->complete, manifest->end_reason);
     session_clear();
@@ -619,6 +633,9 @@ static void stop(const char *reason, bool pause)
     bool was_running = runstate_is_running();
 
     pause_if(was_running);
+    if (pause) {
+        recorder_hold_leave_paused();
+    }
     if (recorder_recording()) {
         end(reason);
     }
@@ -697,6 +714,7 @@ static void guest_goes_on(void)
 static void vm_state_changed(void *opaque, bool running, RunState state)
 {
     if (recorder_recording() && running) {
+        recorder_hold_leave_paused();   /* it runs, whoever has resumed it */
         guest_goes_on();
     } else if (recorder_recording()) {
         recorder_paused();
@@ -714,6 +732,7 @@ static void shutting_down(Notifier *notifier, void *data)
 
     if (is_recorded()) {
         vm_stop(RUN_STATE_SHUTDOWN);
+        recorder_hold_leave_paused();
         end(*cause == SHUTDOWN_CAUSE_GUEST_PANIC || recorder_trigger_panicked() ? "guest-panic" :
             shutdown_caused_by_guest(*cause) ? "guest-shutdown" : "quit");
     }

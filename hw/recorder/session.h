@@ -27,6 +27,7 @@ typedef struct RecorderOptions {
     double checkpoint_interval_s;   /* 0: no checkpoint but the first */
     double keep_s;                  /* keep only the last seconds; 0: keep all */
     unsigned epoch_ms;              /* length of an epoch (epochs.h); 0: there are none */
+    uint64_t hold;                  /* most bytes of output to hold (hold.h); 0: none is held */
     bool live;                      /* the guest can go on from each checkpoint: live.h */
     Orders orders;                  /* of steps: what is recorded of them */
     uint64_t chaos;                 /* seed, see protocol/chaos.h; 0: none */
