@@ -28,7 +28,7 @@ PR_SET_PDEATHSIG = 1
 
 
 class Refused(Exception):
-    """A load that this host does not allow, and why."""
+    """What makes it impossible to measure, and what to do."""
 
 
 # --- steal ----------------------------------------------------------------------------

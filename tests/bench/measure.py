@@ -23,6 +23,7 @@ import subprocess
 import time
 from typing import NamedTuple
 
+from tests.bench.host import Refused
 from tests.lib.checkout import BUILD, TOP
 from tests.lib.qmp import Qmp
 from tests.lib.tool import BIN, emulator_of, info, stop_tool
@@ -72,12 +73,13 @@ THIS = Build("this", BIN)
 
 def guest_command(build, guest, *arguments):
     """QEMU's command line; images/boot knows it."""
-    line = subprocess.run([f"{TOP}/images/boot", "--print", "--arch", guest.arch,
+    done = subprocess.run([f"{TOP}/images/boot", "--print", "--arch", guest.arch,
                            "--image", guest.image, "--smp", str(guest.smp),
                            "--mem", str(guest.mem), "--run", guest.run, "--",
-                           *guest.arguments, *arguments],
-                          stdout=subprocess.PIPE, encoding="utf-8", check=True).stdout
-    return [os.path.join(build.place, f"qemu-system-{guest.arch}"), *shlex.split(line)[1:]]
+                           *guest.arguments, *arguments], capture_output=True, encoding="utf-8")
+    if done.returncode != 0:
+        raise Refused(done.stderr.strip())      # there is no such image
+    return [os.path.join(build.place, f"qemu-system-{guest.arch}"), *shlex.split(done.stdout)[1:]]
 
 
 def command_of(build, mode, guest, unpatched):
