@@ -596,6 +596,7 @@ bool machine_state_load_live(const char *recording, char *const *names, unsigned
 {
     g_autofree char *last = g_build_filename(recording, names[number], NULL);
     uint64_t digest;
+    CPUState *cpu;
 
     if (!load_memory(recording, names, number, errp) || !check_sums(last, errp) ||
         !load_roms(last, errp) || !with_file(last, CHECKPOINT_CPUS, false, load_cpus, errp)) {
@@ -608,6 +609,9 @@ bool machine_state_load_live(const char *recording, char *const *names, unsigned
     if (digest_of_vcpus() != digest) {
         error_setg(errp, "%s: its devices and its registers are of different moments", last);
         return false;
+    }
+    CPU_FOREACH(cpu) {
+        recorder_points_end(cpu);       /* QEMU itself shall trap them */
     }
     return true;
 }

@@ -202,11 +202,14 @@ void recorder_points_begin(CPUState *cpu)
     cpu->recorder->points_at = COMPLETED;
 }
 
-/* Give back to QEMU what was to trap at the next boundary. */
+/*
+ * Give back to QEMU what was to trap at the next boundary.  A vCPU that is not attached has it from
+ * a checkpoint.
+ */
 void recorder_points_end(CPUState *cpu)
 {
     CPUX86State *env = cpu_env(cpu);
-    unsigned points = hit(cpu) & GUESTS_POINTS;
+    unsigned points = cpu->recorder ? hit(cpu) & GUESTS_POINTS : cpu->recorder_points;
 
     cpu->recorder_points = 0;
     for (unsigned i = 0; i < DR7_MAX_BP; i++) {

@@ -43,7 +43,10 @@ void recorder_trap_points(CPUState *cpu);
  * sets CPUState.recorder_points to that.
  */
 unsigned recorder_points_hit(CPUState *cpu);
-/* Take over from QEMU when the vCPU is attached, and give back when a recording has ended. */
+/*
+ * Take over from QEMU when the vCPU is attached, and give back when a recording has ended, or the
+ * guest goes on live from a checkpoint.
+ */
 void recorder_points_begin(CPUState *cpu);
 void recorder_points_end(CPUState *cpu);
 

@@ -185,14 +185,15 @@ def watchpoints_and_the_guests_own_are_on_the_same_bytes():
         check(session.digests() == ended, session.digests())
 
 
-@test_each(["continue", "stepi"])
-def a_recording_ends_between_an_access_and_the_guests_trap(how):
-    """A debugger of the guest that is recorded stands there; the trap comes after the recording."""
+@contextlib.contextmanager
+def between_an_access_and_the_guests_trap(how, **options):
+    """A debugger of a guest that is recorded stands there: directory, guest's command, QMP."""
     need("x86_64")
     directory, qmp_path, path = work.place("ended"), work.path("qmp"), work.path("live")
     kernel = bare_guest.build_x86(work, "raises.c")
+    command = bare_guest.x86_command(BIN, kernel)[1:]
     # Not by the tool: that would let the guest run before gdb does.
-    process = subprocess.Popen([*bare_guest.x86_command(BIN, kernel)[1:], "-S", "-qmp",
+    process = subprocess.Popen([*command, "-S", "-qmp",
                                 f"unix:{qmp_path},server=on,wait=off", "-gdb",
                                 f"unix:{path},server=on,wait=off"], stdin=subprocess.DEVNULL,
                                stdout=subprocess.DEVNULL)
@@ -200,7 +201,7 @@ def a_recording_ends_between_an_access_and_the_guests_trap(how):
     after_test(process.kill)
     work.use(directory)
     qmp = Qmp(qmp_path, process)
-    answer = qmp("recorder-start", directory=directory, **{"digest-interval": 1000})
+    answer = qmp("recorder-start", directory=directory, **{"digest-interval": 1000}, **options)
     check(answer == {"return": {}}, answer)
     with Gdb(kernel) as gdb:
         gdb.connect(path)
@@ -213,12 +214,38 @@ def a_recording_ends_between_an_access_and_the_guests_trap(how):
             gdb.go("continue")
             gdb.go("stepi")
             check(gdb.value("$pc") == stop.pc, gdb)
+        yield directory, command, qmp
         check(qmp("recorder-stop", pause=True) == {"return": {}}, "recorder-stop")
         qmp("quit")
         qmp.close()
     process.wait(TRAVEL_S)
     _, said = work.replay(directory)
     check("replayed identically" in said, said)
+
+
+@test_each(["continue", "stepi"])
+def a_recording_ends_between_an_access_and_the_guests_trap(how):
+    """The trap comes after the recording."""
+    with between_an_access_and_the_guests_trap(how):
+        pass
+
+
+@test_each(["continue", "stepi"])
+def a_guest_goes_on_live_between_an_access_and_its_trap(how):
+    """The trap comes, also if the guest is recorded again from there."""
+    with between_an_access_and_the_guests_trap(how, **{"live-checkpoints": True}) as started:
+        directory, command, qmp = started
+        check(qmp("recorder-checkpoint")["return"]["name"] == "checkpoint-1", "its name")
+        qmp.event("RECORDER_CHECKPOINT")
+    plain = run(*command).stdout
+    check("raised" in plain, plain)
+    live = run(REPRISE, "live", directory, "--from", "1", "--", *command).stdout
+    check(live == plain, f"plain:\n{plain}\nlive:\n{live}")
+    again = work.place("again")
+    output, _ = work.record(again, "--continue", directory, "--from", "1", "--", *command)
+    recorded_again = output.decode().replace("\r", "")
+    check(recorded_again == plain, f"plain:\n{plain}\nrecorded:\n{recorded_again}")
+    work.check_replay(again, output)
 
 
 @test
