@@ -339,6 +339,7 @@ static bool save_stopped(Pending *pending, Error **errp)
         error_setg(errp, "the recording has ended meanwhile");
         return false;
     }
+    recorder_finish_work();
     /* On its way to a boundary a vCPU may have failed, or QEMU have changed its registers. */
     if (recorder_failure()) {
         error_setg(errp, "the recording ends: %s", recorder_failure());

@@ -31,6 +31,7 @@
 #include "hw/recorder/paused.h"
 #include "hw/recorder/recorder.h"
 #include "hw/recorder/session.h"
+#include "hw/recorder/stand-still.h"
 #include "hw/recorder/target.h"
 #include "hw/recorder/vcpu.h"
 #include "recording/epochs.h"
@@ -171,6 +172,7 @@ static void end_epoch(bool is_running)
     if (is_running) {
         pause_all_vcpus();
     }
+    recorder_finish_work();
     /* On its way to a boundary a vCPU may have failed, or QEMU have changed its registers. */
     if (!recorder_failure()) {
         epochs.pending = take_stopped();

@@ -33,6 +33,7 @@
 #include "hw/recorder/paused.h"
 #include "hw/recorder/recorder.h"
 #include "hw/recorder/session.h"
+#include "hw/recorder/stand-still.h"
 #include "hw/recorder/status.h"
 #include "hw/recorder/target.h"
 #include "hw/recorder/translations.h"
@@ -234,6 +235,7 @@ static bool begin(Error **errp)
     g_autofree char *checkpoint = g_build_filename(session.directory, "checkpoint-0", NULL);
     g_autoptr(GError) error = NULL;
 
+    recorder_finish_work();
     session.ram = machine_state_save(checkpoint, session.manifest->live, errp);
     if (!session.ram) {
         return false;

@@ -8,11 +8,36 @@
  */
 #include "qemu/osdep.h"
 #include "block/block.h"
+#include "hw/core/cpu.h"
 #include "system/cpu-timers.h"
 #include "system/cpus.h"
 #include "system/runstate.h"
 
 #include "hw/recorder/stand-still.h"
+
+static void nothing(CPUState *cpu, run_on_cpu_data data)
+{
+}
+
+static bool finish_work(void)
+{
+    bool was_some = false;
+    CPUState *cpu;
+
+    CPU_FOREACH(cpu) {
+        if (!cpu_work_list_empty(cpu)) {
+            run_on_cpu(cpu, nothing, RUN_ON_CPU_NULL);
+            was_some = true;
+        }
+    }
+    return was_some;
+}
+
+void recorder_finish_work(void)
+{
+    while (finish_work()) {
+    }
+}
 
 void recorder_stand_still(void)
 {

@@ -6,6 +6,12 @@
 #ifndef RECORDER_STAND_STILL_H
 #define RECORDER_STAND_STILL_H
 
+/*
+ * Let vCPUs that are stopped do the work that is queued for them: one that ran for longer may have
+ * queued it for one that had stopped.  PSCI turns a vCPU on so.  No saved state has such work, so a
+ * guest that goes on from there would wait for that vCPU for ever.
+ */
+void recorder_finish_work(void);
 /* Stop a machine that runs, so that the state of all devices can be saved. */
 void recorder_stand_still(void);
 void recorder_go_on(void);
