@@ -134,9 +134,17 @@ def time_goes_on_where_it_was(arch):
 @test
 def forks_differ_by_what_is_typed():
     """20 guests go on from one checkpoint; each gets another line on its console."""
-    directory = work.place("asks")
-    work.record(directory, "--live", "--checkpoint-interval", "0.5", "--timeout", "4", "--run",
-                "read who < /dev/console; echo this is $who")
+    directory, socket = work.place("asks"), work.path("qmp")
+    recorder = work.start("record", "-o", directory, "--live", "--qmp", socket, "--run",
+                          "echo who; read who < /dev/console; echo this is $who")
+    qmp = Qmp(socket, recorder)
+    while not re.search(rb"^who\r?$", work.console.read(), re.M):      # not earlier
+        time.sleep(0.05)
+    check(qmp("recorder-checkpoint")["return"]["name"] == "checkpoint-1", "its name")
+    qmp.event("RECORDER_CHECKPOINT")
+    qmp("quit")
+    qmp.close()
+    end(recorder)
     for i in range(20):
         socket = work.path(f"qmp-{i}")
         process = subprocess.Popen([REPRISE, "live", directory, "--as-recorded", "--qmp", socket],
