@@ -121,7 +121,7 @@ static bool read_stream(Arcs *arcs, OrderReader *reader, unsigned stream, Positi
     LogReaderResult result;
     LogEvent event;
 
-    if (log_reader_being_written(log)) {
+    if (log_reader_writer(log) == LOG_FILE_HAS_WRITER) {
         g_set_error(error, G_FILE_ERROR, G_FILE_ERROR_AGAIN,
                     "%s is being written: wait until its recorder has ended",
                     log_reader_path(log));

@@ -521,19 +521,9 @@ LogFileWriter log_file_writer(int fd)
            errno == EAGAIN ? LOG_FILE_HAS_WRITER : LOG_FILE_WRITER_UNKNOWN;
 }
 
-bool log_file_being_written(int fd)
+LogFileWriter log_reader_writer(const LogReader *reader)
 {
-    return log_file_writer(fd) == LOG_FILE_HAS_WRITER;
-}
-
-bool log_reader_being_written(const LogReader *reader)
-{
-    return log_file_being_written(reader->file->fd);
-}
-
-bool log_reader_has_no_writer(const LogReader *reader)
-{
-    return log_file_writer(reader->file->fd) == LOG_FILE_HAS_NO_WRITER;
+    return log_file_writer(reader->file->fd);
 }
 
 static void close_file(gpointer data)

@@ -98,11 +98,7 @@ typedef enum LogFileWriter {
  * read lease then.
  */
 LogFileWriter log_file_writer(int fd);
-/* Return true if it has, false also if that is not known: then it is up to the caller to know. */
-bool log_file_being_written(int fd);
-bool log_reader_being_written(const LogReader *reader);
-/* Return true if it has not, false also if that is not known. */
-bool log_reader_has_no_writer(const LogReader *reader);
+LogFileWriter log_reader_writer(const LogReader *reader);
 
 /* Return the number of vCPUs by the log of vCPU 0 in @directory; 0 and @error on failure. */
 unsigned log_directory_n_vcpus(const char *directory, GError **error);

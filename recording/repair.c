@@ -73,7 +73,7 @@ static bool look_at_file(const char *path, uint64_t *size, GError **error)
 
     if (fd < 0 || fstat(fd, &st) < 0) {
         io_error(error, "open", path);
-    } else if (log_file_being_written(fd)) {
+    } else if (log_file_writer(fd) == LOG_FILE_HAS_WRITER) {
         g_set_error(error, REPAIR_ERROR, REPAIR_ERROR_BUSY,
                     "%s is being written: stop the recorder first", path);
     } else {

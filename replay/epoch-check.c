@@ -252,7 +252,7 @@ static bool recording_is_complete(void)
 static bool recorder_has_gone(void)
 {
     return ++check.n_looks % LOOKS_FOR_RECORDER == 0 &&
-           log_reader_has_no_writer(order_reader_log(player.order, 0));
+           log_reader_writer(order_reader_log(player.order, 0)) == LOG_FILE_HAS_NO_WRITER;
 }
 
 /*

@@ -72,7 +72,7 @@ static const char start_usage[] =
     "  --epochs[=MS]     every MS milliseconds (200), keep a digest of all memory,\n"
     "                    with which a replay is compared there; the recording can be\n"
     "                    replayed while it is being made (reprise replay --follow)\n"
-    "  --hold[=SIZE]     hold what the guest sends, over networks and consoles, until\n"
+    "  --hold[=SIZE]     hold what the guest sends over networks and consoles until\n"
     "                    its epoch is released (reprise replay --follow --release);\n"
     "                    the guest pauses while more than SIZE (64M) is held\n"
     "  --live            save the state of devices in each checkpoint, so that the\n"
@@ -229,6 +229,7 @@ int run_start(int argc, char **argv)
     g_autoptr(Guest) guest = NULL;
     g_autoptr(JsonValue) answer = NULL;
     g_autoptr(GError) error = NULL;
+    const char *objection;
     int status;
 
     control.epochs_given = take_option_value("--epochs", argc, argv);
@@ -245,12 +246,9 @@ int run_start(int argc, char **argv)
     if (control.epochs_given && !epoch_length(control.epochs_given)) {
         return usage_error("start: --epochs=MS: milliseconds, not '%s'", control.epochs_given);
     }
-    if (control.has_hold && !control.has_epochs) {
-        return usage_error("%s", "start: --hold: output is released by epoch, so give --epochs, "
-                           "too");
-    }
-    if (!hold_size(control.hold_given)) {
-        return usage_error("start: --hold=SIZE: a size, such as 64M, not '%s'", control.hold_given);
+    objection = hold_objection(control.has_hold, control.hold_given, control.has_epochs);
+    if (objection) {
+        return usage_error("start: %s", objection);
     }
     if (!check_order_list("start", control.order, &status)) {
         return status;

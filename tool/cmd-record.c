@@ -85,7 +85,7 @@ static const char usage[] =
     "  --epochs[=MS]     every MS milliseconds (200), keep a digest of all memory,\n"
     "                    with which a replay is compared there; the recording can be\n"
     "                    replayed while it is being made (reprise replay --follow)\n"
-    "  --hold[=SIZE]     hold what the guest sends, over networks and consoles, until\n"
+    "  --hold[=SIZE]     hold what the guest sends over networks and consoles until\n"
     "                    its epoch is released (reprise replay --follow --release);\n"
     "                    the guest pauses while more than SIZE (64M) is held\n"
     "  --live            save the state of devices in each checkpoint, so that the\n"
@@ -109,6 +109,8 @@ static const char usage[] =
 /* Return what is wrong with the options, in words, or NULL. */
 static const char *check_options(const Record *record)
 {
+    const char *objection;
+
     if (!record->given || !*record->given) {
         return "where to? Give a new directory with -o";
     }
@@ -143,11 +145,8 @@ static const char *check_options(const Record *record)
     if (record->epochs_given && !epoch_length(record->epochs_given)) {
         return "--epochs=MS: milliseconds, at least 1";
     }
-    if (record->has_hold && !record->has_epochs) {
-        return "--hold: output is released by epoch, so give --epochs, too";
-    }
-    if (!hold_size(record->hold_given)) {
-        return "--hold=SIZE: a size, such as 64M";
+    if ((objection = hold_objection(record->has_hold, record->hold_given, record->has_epochs))) {
+        return objection;
     }
     if (!(record->timeout >= 0)) {
         return "--timeout: more than 0";

@@ -117,6 +117,12 @@ uint64_t hold_size(const char *given)
     return parse_size(given ?: DEFAULT_HOLD);
 }
 
+const char *hold_objection(bool has_hold, const char *given, bool has_epochs)
+{
+    return has_hold && !has_epochs ? "--hold: output is released by epoch, so give --epochs, too" :
+           !hold_size(given) ? "--hold=SIZE: a size, such as 64M" : NULL;
+}
+
 void make_absolute(char **path)
 {
     char *given = *path;

@@ -38,6 +38,8 @@ const char *take_option_value(const char *option, int argc, char **argv);
 unsigned epoch_length(const char *given);
 /* Return SIZE of --hold=SIZE in bytes; NULL: the default.  0: it is no size. */
 uint64_t hold_size(const char *given);
+/* Return what is wrong with --hold[=@given], in words, or NULL. */
+const char *hold_objection(bool has_hold, const char *given, bool has_epochs);
 
 /* Make @path absolute, if it is not NULL. */
 void make_absolute(char **path);

@@ -36,7 +36,7 @@
 #include "hw/recorder/vcpu.h"
 #include "recording/epochs.h"
 
-/* An epoch with output that is held is no longer than that, if the paper's figure will do. */
+/* An epoch with output that is held lasts so long, unless the one before is being written then. */
 #define OUTPUT_MS 50
 
 /* An epoch whose logs are on their way to their files. */
@@ -72,8 +72,7 @@ static void pending_free(Pending *pending)
     g_free(pending);
 }
 
-/* Wait for the pending epoch and report it, unless that has been done already. */
-static void join(void)
+void recorder_epochs_settle(void)
 {
     Pending *pending = epochs.pending;
 
@@ -94,7 +93,7 @@ static void join(void)
 static void finished(void *opaque)
 {
     if (epochs.pending == opaque) {
-        join();
+        recorder_epochs_settle();
         if (epochs.is_overdue) {
             timer_mod(epochs.timer, qemu_clock_get_ms(QEMU_CLOCK_REALTIME));
         }
@@ -214,7 +213,7 @@ void recorder_epochs_paused(void)
     if (!epochs.writer) {
         return;
     }
-    join();
+    recorder_epochs_settle();
     if (has_moved() || recorder_hold_has_new()) {
         end_epoch(false);
     }
@@ -254,7 +253,7 @@ void recorder_epochs_stop(void)
         return;
     }
     g_clear_pointer(&epochs.timer, timer_free);
-    join();
+    recorder_epochs_settle();
     epochs.writer = NULL;
     if (fsync(epochs.fd) < 0) {
         recorder_fail("cannot write the epochs to disk: %s", g_strerror(errno));
@@ -263,11 +262,6 @@ void recorder_epochs_stop(void)
     g_clear_pointer(&epochs.digest, ram_digest_tracker_free);
     g_clear_pointer(&epochs.last, point_free);
     machine_state_share_changes(false);
-}
-
-void recorder_epochs_settle(void)
-{
-    join();
 }
 
 uint64_t recorder_epochs_current(void)

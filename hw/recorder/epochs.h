@@ -21,7 +21,7 @@ void recorder_epochs_paused(void);
 void recorder_epochs_stop(void);
 /* The first output of this epoch is held: end it within 50 ms of its begin (Respec, 4.1). */
 void recorder_epochs_has_output(void);
-/* Wait until the last epoch is written, if it has ended. */
+/* Wait until the last epoch that has ended is written, and tell clients of it. */
 void recorder_epochs_settle(void);
 /* Return the number of the epoch that has not ended yet. */
 uint64_t recorder_epochs_current(void);

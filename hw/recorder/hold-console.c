@@ -84,13 +84,12 @@ static int add_device(Object *object, void *opaque)
     return 0;
 }
 
-bool hold_consoles_start(Error **errp)
+void hold_consoles_start(void)
 {
     consoles = g_hash_table_new_full(NULL, NULL, NULL, drop_outlet);
     devices = g_ptr_array_new_with_free_func(object_unref);
     object_child_foreach_recursive(qdev_get_machine(), add_device, NULL);
     qatomic_set(&qemu_chr_fe_divert, hold_characters);
-    return true;
 }
 
 void hold_consoles_stop(void)

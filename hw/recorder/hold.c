@@ -19,7 +19,6 @@
 #include "hw/recorder/epochs.h"
 #include "hw/recorder/hold.h"
 #include "hw/recorder/live.h"
-#include "hw/recorder/outlet.h"
 
 /* How soon it is tried again to send what was released, if somebody did not take it. */
 #define RETRY_MS 5
@@ -90,6 +89,9 @@ static bool flush_all(void)
 
 static void resume_guest(void *opaque)
 {
+    if (!hold.has_paused) {
+        return;                         /* somebody has resumed it */
+    }
     hold.has_paused = false;
     if (runstate_check(RUN_STATE_PAUSED) || runstate_check(RUN_STATE_PRELAUNCH)) {
         vm_start();
@@ -102,7 +104,7 @@ static void go_on(void *opaque)
     if (!flush_all()) {
         timer_mod(hold.retry, qemu_clock_get_ms(QEMU_CLOCK_REALTIME) + RETRY_MS);
     }
-    if (hold.has_paused && hold.bytes <= hold.most / 2) {
+    if (hold.bytes <= hold.most / 2) {
         resume_guest(NULL);
     }
 }
@@ -147,14 +149,7 @@ void recorder_hold_query(RecorderInfo *info)
 
 bool recorder_can_hold(Error **errp)
 {
-    const char *disk = recorder_find_writable_disk();
-
-    if (disk) {
-        error_setg(errp, "cannot hold output: what the guest writes to disk %s would be seen at "
-                   "once (make it read-only)", disk);
-        return false;
-    }
-    return true;
+    return recorder_disks_are_read_only("hold output", "would be seen at once", errp);
 }
 
 /* Refuse a new device: what it sends would be seen at once. */
@@ -177,7 +172,8 @@ bool recorder_hold_start(uint64_t most, Error **errp)
     hold.outlets = g_ptr_array_new();
     hold.retry = timer_new_ms(QEMU_CLOCK_REALTIME, go_on, NULL);
     device_listener_register(&listener);
-    return hold_network_start(errp) && hold_consoles_start(errp);
+    hold_consoles_start();
+    return hold_network_start(errp);
 }
 
 /* Send all, also to a backend that has refused some.  Say so if somebody does not receive it. */
@@ -209,7 +205,7 @@ void recorder_hold_stop(void)
     g_ptr_array_unref(hold.outlets);
     hold.most = 0;
     if (hold.has_paused) {
-        /* Not here: the vCPUs are still being detached. */
+        /* Not here: the recording has not quite ended, and QEMU may be about to reset. */
         aio_bh_schedule_oneshot(qemu_get_aio_context(), resume_guest, NULL);
     }
 }

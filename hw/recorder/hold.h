@@ -39,8 +39,8 @@ void hold_drop_outlet(Outlet *outlet);
 /* Hold @n bytes of the epoch that has not ended yet.  Any thread, BQL held. */
 void hold_output(Outlet *outlet, unsigned flags, const uint8_t *data, size_t n);
 
-/* Make the outlets of a kind, and end that; also after a start that has failed, or was not made. */
-bool hold_consoles_start(Error **errp);
+/* Make the outlets of a kind, and end that, also after a start that has failed. */
+void hold_consoles_start(void);
 void hold_consoles_stop(void);
 bool hold_network_start(Error **errp);
 /* Try also backends that have taken nothing the last time, and have not said so since. */

@@ -27,23 +27,22 @@
 
 /* --- recording ---------------------------------------------------------------------- */
 
-const char *recorder_find_writable_disk(void)
+bool recorder_disks_are_read_only(const char *what, const char *why, Error **errp)
 {
     for (BlockBackend *disk = blk_all_next(NULL); disk; disk = blk_all_next(disk)) {
         if (blk_is_available(disk) && blk_is_writable(disk)) {
-            return *blk_name(disk) ? blk_name(disk) : "without a name";
+            error_setg(errp, "cannot %s, since what the guest writes to disk %s %s: make it "
+                       "read-only", what, *blk_name(disk) ? blk_name(disk) : "without a name", why);
+            return false;
         }
     }
-    return NULL;
+    return true;
 }
 
 bool recorder_can_go_live(Error **errp)
 {
-    const char *disk = recorder_find_writable_disk();
-
-    if (disk) {
-        error_setg(errp, "cannot make checkpoints to go live from: the guest may write to disk %s, "
-                   "which is no part of them (make it read-only)", disk);
+    if (!recorder_disks_are_read_only("make checkpoints to go live from", "is no part of them",
+                                      errp)) {
         return false;
     }
     if (migration_is_blocked(errp)) {

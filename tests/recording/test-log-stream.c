@@ -240,7 +240,7 @@ static void G_GNUC_NORETURN ask_for_ever(const char *path)
     int fd = open(path, O_RDONLY);
 
     for (;;) {
-        log_file_being_written(fd);
+        log_file_writer(fd);
     }
 }
 

@@ -237,7 +237,7 @@ def a_recording_with_a_disk_that_may_change_is_refused():
     command = [*stock_command("true"), "-drive", f"file={image},format=raw,if=virtio,id=data"]
     line = one_line(run(REPRISE, "record", "-o", work.place("disk-recording"), "--live", "--",
                         *command, status=2).stderr)
-    check("may write to disk data" in line and "read-only" in line, line)
+    check("writes to disk data" in line and "read-only" in line, line)
 
 
 @test
