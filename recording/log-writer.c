@@ -47,7 +47,10 @@ struct LogStream {
     HeldWaits waits;            /* waits that are not in the order log yet */
     Log log[LOG_SUBSTREAMS];
     uint64_t accounts[LOG_ACCOUNTS];    /* atomic */
-    /* The owner takes it to start and end a rest; other threads hold it to use a resting stream. */
+    /*
+     * The owner takes it to start and end a rest; other threads hold it to use a resting stream.
+     * Who takes those of several streams takes them in the order of streams.
+     */
     pthread_mutex_t rest_lock;
     unsigned n_streams;
 };
@@ -395,6 +398,10 @@ static void empty_resting_streams(void *opaque)
     }
 }
 
+/*
+ * All streams are locked until the mark is in the output.  Otherwise the log writer thread could
+ * append episodes between a place and the mark, which would count their bytes.
+ */
 LogPlaces *log_writer_places(LogWriter *writer)
 {
     unsigned n = writer->n_streams * LOG_SUBSTREAMS;
@@ -412,9 +419,11 @@ LogPlaces *log_writer_places(LogWriter *writer)
             log_place_of(places, i, j)->block = stream->log[j].sequence;
             log_place_of(places, i, j)->start = stream->log[j].start;
         }
-        pthread_mutex_unlock(&stream->rest_lock);
     }
     places->mark = log_output_mark(writer->output, writer->n_streams);
+    for (unsigned i = 0; i < writer->n_streams; i++) {
+        pthread_mutex_unlock(&writer->streams[i]->rest_lock);
+    }
     return places;
 }
 

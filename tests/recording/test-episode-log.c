@@ -474,6 +474,71 @@ static void test_at_rest(void)
     remove_directory(directory);
 }
 
+/* --- places ---------------------------------------------------------------------- */
+
+enum { MANY_VCPUS = 30, MANY_TICKS = 8 };
+
+/* Log an episode that ends where the stream rests. */
+static void at_each_tick(unsigned stream, Position reached, void *opaque)
+{
+    Ticks *ticks = opaque;
+    unsigned n = __atomic_fetch_add(&ticks->n, 1, __ATOMIC_SEQ_CST);
+
+    log_stamped(log_writer_stream(ticks->writer, stream), reached, n);
+}
+
+/* Check that each log goes on at its place with the block that the place tells. */
+static void check_places(const char *directory, LogPlaces *places)
+{
+    for (unsigned i = 0; i < places->n_streams; i++) {
+        g_autoptr(GError) error = NULL;
+        g_autoptr(LogReader) log = log_reader_open_at(directory, MANY_VCPUS, i, LOG_RERUN,
+                                                      log_place_of(places, i, LOG_RERUN), &error);
+        LogEvent event;
+
+        g_assert_no_error(error);
+        log_reader_next(log, &event, &error);
+        g_assert_no_error(error);
+    }
+    log_places_free(places);
+}
+
+/* Places are right even if the log writer's thread logs episodes while they are taken. */
+static void test_places_during_ticks(void)
+{
+    char *directory = test_directory();
+    g_autoptr(LogWriter) writer = log_writer_new(directory, MANY_VCPUS, ORDER_SET_ALL, NULL);
+    Ticks ticks = { writer, 0 };
+    GQueue taken = G_QUEUE_INIT;        /* so that the thread has always something to do */
+    GQueue raced = G_QUEUE_INIT;        /* with a tick */
+    LogPlaces *places;
+    unsigned n_ticks;
+
+    log_writer_set_tick(writer, at_each_tick, &ticks);
+    for (unsigned i = 0; i <= MANY_VCPUS; i++) {
+        log_stream_rest(log_writer_stream(writer, i), 5);
+    }
+    do {
+        unsigned before = __atomic_load_n(&ticks.n, __ATOMIC_SEQ_CST);
+
+        places = log_writer_places(writer);
+        n_ticks = __atomic_load_n(&ticks.n, __ATOMIC_SEQ_CST);
+        g_queue_push_tail(n_ticks != before ? &raced : &taken, places);
+        if (taken.length > 100) {
+            places = g_queue_pop_head(&taken);
+            log_places_wait(places, NULL);
+            log_places_free(places);
+        }
+    } while (n_ticks < MANY_TICKS * (MANY_VCPUS + 1));
+    g_assert_true(log_writer_finish(writer, NULL));
+    g_queue_clear_full(&taken, (GDestroyNotify)log_places_free);
+    while ((places = g_queue_pop_head(&raced))) {
+        g_assert_true(log_places_wait(places, NULL));
+        check_places(directory, places);
+    }
+    remove_directory(directory);
+}
+
 /* A block of episodes comes after the data before it, whatever other logs have. */
 static void test_data_comes_first(void)
 {
@@ -575,6 +640,7 @@ int main(int argc, char **argv)
     g_test_add_func("/episode-log/killed", test_killed);
     g_test_add_func("/episode-log/round-trip", test_round_trip);
     g_test_add_func("/episode-log/at-rest", test_at_rest);
+    g_test_add_func("/episode-log/places-during-ticks", test_places_during_ticks);
     g_test_add_func("/episode-log/data-comes-first", test_data_comes_first);
     g_test_add_func("/episode-log/orders", test_orders);
     g_test_add_func("/episode-log/headers", test_headers);
