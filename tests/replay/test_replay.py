@@ -26,9 +26,9 @@ from tests.lib.tool import BIN, REPRISE, info
 work = GuestWorkspace()
 CHANGE_INPUT = os.path.join(BUILD, "core/tests/tools/change-input")
 SMALL = {            # rounds, so that each takes about a second
-    "counters": 10, "faults": 4, "forkstorm": 20, "handoff": 5000, "locks": 100000,
-    "logbook": 50000, "pipes": 500, "private": 4, "racey": 100000, "remap": 20, "signals": 10,
-    "syscalls": 60, "vectors": 20000,
+    "counter": 400, "counters": 10, "faults": 4, "forkstorm": 20, "handoff": 5000,
+    "locks": 100000, "logbook": 50000, "pipes": 500, "private": 4, "racey": 100000, "remap": 20,
+    "signals": 10, "syscalls": 60, "vectors": 20000,
 }
 
 
