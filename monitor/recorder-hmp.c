@@ -21,8 +21,8 @@ void coroutine_fn hmp_recorder_start(Monitor *mon, const QDict *qdict)
     Error *error = NULL;
 
     qmp_recorder_start(qdict_get_str(qdict, "directory"), false, 0, false, 0, false, 0, false,
-                       false, false, 0, false, 0, NULL, false, false, max_bytes != 0, max_bytes,
-                       max_seconds != 0, max_seconds, false, 0, &error);
+                       false, false, 0, false, 0, false, false, NULL, false, false, max_bytes != 0,
+                       max_bytes, max_seconds != 0, max_seconds, false, 0, &error);
     hmp_handle_error(mon, error);
 }
 

@@ -13,6 +13,7 @@
 #include "hw/recorder/hold.h"
 #include "hw/recorder/live.h"
 #include "hw/recorder/session.h"
+#include "replay/epoch-check.h"
 #include "replay/player.h"
 
 void coroutine_fn qmp_recorder_start(const char *directory,
@@ -21,7 +22,8 @@ void coroutine_fn qmp_recorder_start(const char *directory,
                                      bool has_keep_seconds, double keep_seconds,
                                      bool has_live_checkpoints, bool live_checkpoints,
                                      bool has_epochs, uint32_t epochs, bool has_hold,
-                                     uint64_t hold, const char *protocol,
+                                     uint64_t hold, bool has_standby, bool standby,
+                                     const char *protocol,
                                      bool has_slow_path, bool slow_path,
                                      bool has_max_bytes, uint64_t max_bytes,
                                      bool has_max_seconds, double max_seconds,
@@ -35,6 +37,7 @@ void coroutine_fn qmp_recorder_start(const char *directory,
         .epoch_ms = has_epochs ? epochs : 0,
         .hold = has_hold ? hold : 0,
         .live = has_live_checkpoints && live_checkpoints,
+        .standby = has_standby && standby,
         .limits.bytes = has_max_bytes ? max_bytes : 0,
         .limits.seconds = has_max_seconds ? max_seconds : 0,
         .chaos = has_x_chaos ? x_chaos : 0,
@@ -71,9 +74,17 @@ void qmp_recorder_stop(bool has_pause, bool pause, Error **errp)
     recorder_stop(has_pause && pause, errp);
 }
 
-void qmp_recorder_release(uint64_t epoch, Error **errp)
+RecorderReleased *qmp_recorder_release(uint64_t epoch, Error **errp)
 {
-    recorder_hold_release(epoch, errp);
+    RecorderReleased *released;
+    uint64_t sent;
+
+    if (!recorder_hold_release(epoch, &sent, errp)) {
+        return NULL;
+    }
+    released = g_new0(RecorderReleased, 1);
+    released->sent = sent;
+    return released;
 }
 
 void qmp_recorder_live(const char *directory, bool has_from, uint32_t from, Error **errp)
@@ -85,8 +96,9 @@ void qmp_recorder_replay(const char *directory, RecorderTrace *trace, bool has_t
                          RecorderThreads threads, bool has_from, uint32_t from,
                          bool has_until, uint64_t until, RecorderWatch *watch,
                          bool has_order, RecorderOrder order, bool has_paranoid,
-                         uint64_t paranoid, bool has_follow, bool follow, bool has_x_chaos,
-                         uint64_t x_chaos, bool has_x_positions, bool x_positions, Error **errp)
+                         uint64_t paranoid, bool has_follow, bool follow, bool has_standby,
+                         bool standby, bool has_x_chaos, uint64_t x_chaos, bool has_x_positions,
+                         bool x_positions, Error **errp)
 {
     PlayerTrace wanted;
     PlayerWatch watched;
@@ -102,11 +114,16 @@ void qmp_recorder_replay(const char *directory, RecorderTrace *trace, bool has_t
         .order = has_order ? RecorderOrder_str(order) : NULL,
         .by_positions = has_x_positions && x_positions,
         .paranoid = has_paranoid ? paranoid : 0,
-        .follow = has_follow && follow,
+        .follow = (has_follow && follow) || (has_standby && standby),
+        .standby = has_standby && standby,
     };
 
     if (runstate_is_running()) {
         error_setg(errp, "the guest runs already: start QEMU with -S to replay");
+        return;
+    }
+    if (options.standby && (trace || watch || options.paranoid || options.one_at_a_time)) {
+        error_setg(errp, "a standby is not for experiments: no trace, watch, paranoid, threads");
         return;
     }
     if (trace) {
@@ -127,4 +144,9 @@ void qmp_recorder_replay(const char *directory, RecorderTrace *trace, bool has_t
         };
     }
     player_start(directory, &options, errp);
+}
+
+void qmp_recorder_take_over(uint64_t released, Error **errp)
+{
+    epoch_check_take_over(released, errp);
 }

@@ -257,7 +257,10 @@ static bool load_origin(Manifest *manifest, GKeyFile *keys, GError **error)
         return manifest_invalid(error, "no usable devices in [origin]");
     }
     manifest->command_directory = get_text(keys, "origin", "directory", error);
-    return manifest->command_directory && get_bool(keys, "origin", "live", &manifest->live, error);
+    return manifest->command_directory &&
+           get_bool(keys, "origin", "live", &manifest->live, error) &&
+           (!g_key_file_has_key(keys, "origin", "standby", NULL) ||
+            get_bool(keys, "origin", "standby", &manifest->standby, error));
 }
 
 static Manifest *from_keys(GKeyFile *keys, SummedTextSum sum, GError **error)

@@ -133,6 +133,9 @@ static void set_list(GKeyFile *keys, const char *key, char **list)
 static void set_origin(GKeyFile *keys, const Manifest *manifest)
 {
     g_key_file_set_boolean(keys, "origin", "live", true);
+    if (manifest->standby) {
+        g_key_file_set_boolean(keys, "origin", "standby", true);
+    }
     set_list(keys, "devices", manifest->devices);
     g_key_file_set_string(keys, "origin", "directory", text_or_empty(manifest->command_directory));
     if (manifest->command) {

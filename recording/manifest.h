@@ -49,6 +49,7 @@ typedef struct Manifest {
      * started is for the user to see: a recording may come from anybody, so nothing is run unasked.
      */
     bool live;
+    bool standby;               /* so have epochs, while the recording is made: epoch-state.h */
     char **command;             /* QEMU's command line; NULL: unknown */
     char *command_directory;    /* where it was started; "" if unknown */
     char **devices;             /* path and type of each device, sorted */

@@ -28,6 +28,7 @@
 #include "recording/log-reader.h"
 #include "replay/epoch-check.h"
 #include "replay/player-internal.h"
+#include "replay/standby.h"
 
 /* How often a follower looks for the next epoch. */
 #define LOOK_MS 5
@@ -37,6 +38,8 @@
 static struct {
     EpochReader *reader;        /* NULL: there is nothing to be compared */
     bool follow;
+    bool takes_over;            /* a standby, as soon as no epoch is left */
+    uint64_t released;          /* the last epoch whose output was */
     RamDigestTracker *digest;
     Position *end;              /* where all streams stop behind the last epoch, as a cut */
     Epoch *epoch;               /* at which the present leg ends; NULL: none */
@@ -50,6 +53,11 @@ static struct {
 uint64_t epoch_check_compared(void)
 {
     return check.n_compared;
+}
+
+uint64_t epoch_check_current(void)
+{
+    return check.epoch ? check.epoch->number : 0;
 }
 
 /* --- comparing --------------------------------------------------------------------------- */
@@ -248,11 +256,24 @@ static bool recording_is_complete(void)
     return true;
 }
 
-/* Return true if the recorder is known to have no log open any more.  Look only now and then. */
+/*
+ * Return true if the recorder is known to have no log open any more.  Look only now and then.  A
+ * standby is told of it.
+ */
 static bool recorder_has_gone(void)
 {
-    return ++check.n_looks % LOOKS_FOR_RECORDER == 0 &&
+    return !player.standby && ++check.n_looks % LOOKS_FOR_RECORDER == 0 &&
            log_reader_writer(order_reader_log(player.order, 0)) == LOG_FILE_HAS_NO_WRITER;
+}
+
+/* All vCPUs are at the end of the last epoch, paused. */
+static void take_over(void)
+{
+    if (check.same) {
+        standby_go_live(check.same->number, check.released);
+    } else {
+        fail("cannot take over: the recorder has died before an epoch was replayed");
+    }
 }
 
 /*
@@ -274,6 +295,8 @@ static void go_on(void)
     case EPOCH_READER_END:
         if (is_complete) {
             go_to_end();
+        } else if (check.takes_over) {
+            take_over();
         } else if (has_gone) {
             player.cut_off = true;
             player_end();
@@ -292,6 +315,21 @@ static void look_again(void *opaque)
 {
     pause_all_vcpus();
     go_on();
+}
+
+bool epoch_check_take_over(uint64_t released, Error **errp)
+{
+    if (!recorder_replaying() || !player.standby) {
+        error_setg(errp, "this is no standby");
+        return false;
+    }
+    if (log_reader_writer(order_reader_log(player.order, 0)) == LOG_FILE_HAS_WRITER) {
+        error_setg(errp, "the recorder still runs: end its QEMU first");
+        return false;
+    }
+    check.takes_over = true;
+    check.released = released;
+    return true;
 }
 
 /* --- legs ------------------------------------------------------------------------------------ */
@@ -373,6 +411,7 @@ bool epoch_check_open(const char *directory, bool follow, Error **errp)
         return false;
     }
     check.follow = follow;
+    check.takes_over = false;
     check.digest = machine_state_track_digest();
     g_free(machine_state_take_bits(MACHINE_STATE_EPOCHS, &unwanted));
     return true;

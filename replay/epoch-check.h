@@ -17,6 +17,14 @@ bool epoch_check_open(const char *directory, bool follow, Error **errp);
 void epoch_check_begin(void);
 /* End that.  May be called at any time. */
 void epoch_check_close(void);
+/*
+ * Let the guest of a standby go on live behind the last epoch that the recorder has written, once
+ * replay is there.  @released: see standby_go_live().  Return false and set @errp if this is no
+ * standby, or the recorder still runs.
+ */
+bool epoch_check_take_over(uint64_t released, Error **errp);
+/* Return the number of the epoch that is being replayed.  Any thread, while vCPUs run. */
+uint64_t epoch_check_current(void);
 /* Return how many epochs were compared in this replay or the last one. */
 uint64_t epoch_check_compared(void);
 

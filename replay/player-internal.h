@@ -37,6 +37,7 @@ typedef struct Player {
     unsigned n_running;         /* atomic: vCPUs that have not finished */
     bool cut_off;               /* a stream ends at a cut, not at the END of its log */
     bool one_at_a_time;         /* PlayerOptions */
+    bool standby;               /* PlayerOptions */
     bool stops_early;           /* replay ends at a moment that the user or a debugger chose */
     void (*arrived)(void);      /* PlayerOptions; NULL: stop the machine, which ends the replay */
     Console console;            /* the guest's UART; changes with stores to it */

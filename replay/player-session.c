@@ -32,6 +32,7 @@
 #include "replay/epoch-check.h"
 #include "replay/paranoid.h"
 #include "replay/player-internal.h"
+#include "replay/standby.h"
 #include "replay/watch-log.h"
 
 static void attach_vcpu(CPUState *cpu, run_on_cpu_data data)
@@ -139,6 +140,7 @@ static void forget_recording(void)
 
     paranoid_end(&unwanted);
     epoch_check_close();
+    standby_close();
     g_clear_pointer(&player.recording, g_free);
     g_clear_pointer(&player.manifest, manifest_free);
     g_clear_pointer(&player.schedule, schedule_free);
@@ -278,6 +280,7 @@ bool player_start(const char *directory, const PlayerOptions *options, Error **e
     }
     forget_recording();
     if (!open_recording(directory, options, &from, v, errp) ||
+        (options->standby && !standby_open(directory, errp)) ||
         (trace && !digest_trace_start(trace, v, player.manifest->n_vcpus, errp)) ||
         !machine_state_load(directory, (char *const *)player.manifest->checkpoints->pdata, from,
                             errp) ||
@@ -298,6 +301,7 @@ bool player_start(const char *directory, const PlayerOptions *options, Error **e
     }
     chaos_draw(&chaos, options->chaos);
     player.one_at_a_time = options->one_at_a_time;
+    player.standby = options->standby;
     player_new_schedule(v, player.one_at_a_time);
     CPU_FOREACH(cpu) {
         run_on_cpu(cpu, attach_vcpu, RUN_ON_CPU_HOST_PTR(v));
@@ -355,6 +359,7 @@ void player_leave(void)
     CPUState *cpu;
 
     epoch_check_close();
+    standby_close();
     recorder_listen_to_signal(false);
     recorder_mode = RECORDER_OFF;
     CPU_FOREACH(cpu) {

@@ -34,6 +34,7 @@
 #include "replay/access-watch.h"
 #include "replay/paranoid.h"
 #include "replay/player-internal.h"
+#include "replay/standby.h"
 
 /*
  * Return how many steps a vCPU may make without a boundary.  For an exception
@@ -628,7 +629,12 @@ static void show_store(CPUState *cpu, hwaddr address, uint64_t value)
     Chardev *console = serial_hd(0);
     uint8_t byte = value;
 
-    if (console_shows(&player.console, address, value) && console && !is_shown(cpu)) {
+    if (!console_shows(&player.console, address, value) || !console || is_shown(cpu)) {
+        return;
+    }
+    if (player.standby) {
+        standby_keep(byte);
+    } else {
         qemu_chr_write_all(console, &byte, 1);
     }
 }

@@ -40,6 +40,7 @@ typedef struct PlayerOptions {
     const char *order;          /* "fdr", "karma" or "rerun"; NULL: the recording's first */
     bool by_positions;          /* follow Karma's order by positions, for tests */
     bool follow;                /* the recording is still being made: stay behind it */
+    bool standby;               /* and then may take its place: standby.h */
     uint64_t paranoid;          /* steps between two checks of paranoid.h; 0: no checks */
     /*
      * Set by a debugger, else NULL.  If set, player_start() does not start the vCPUs.  The player

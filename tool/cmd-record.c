@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * `reprise record`: starts the stock guest or the user's, records it from power-on, and ends when
- * the guest ends.
+ * the guest ends.  `reprise protect` does the same with the options that a standby needs.
  *
  * images/boot prints the command line of the stock guest.  The recorder in QEMU does the rest.  The
  * tool reads the outcome from the manifest that the recorder leaves.
@@ -21,6 +21,8 @@
 #include "tool/tool.h"
 
 typedef struct Record {
+    const char *command;        /* "record" or "protect" */
+    bool standby;               /* another QEMU can take over: `reprise protect` */
     char *directory;            /* absolute */
     char *given;                /* as the user wrote it */
     StockGuest guest;
@@ -60,7 +62,7 @@ G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Record, record_clear)
 
 /* --- the command line ------------------------------------------------------- */
 
-static const char usage[] =
+static const char record_usage[] =
     "usage: reprise record -o DIR [OPTION...] [-- QEMU ARG...]\n"
     "\n"
     "Record a guest from power-on until it ends, or until Ctrl-C or --timeout:\n"
@@ -106,10 +108,32 @@ static const char usage[] =
     "exit status: 0 recorded completely; 1 the recording ended early, and why;\n"
     "2 nothing was recorded\n";
 
+static const char protect_usage[] =
+    "usage: reprise protect -o DIR --qmp SOCK [OPTION...] [-- QEMU ARG...]\n"
+    "\n"
+    "Record a guest as reprise record does, so that a standby can follow it, and go\n"
+    "on with it when this QEMU dies: reprise standby DIR --primary SOCK.  What the\n"
+    "guest sends is held until the standby can come to that point.  Without a\n"
+    "standby nothing is ever sent.\n"
+    "\n"
+    "Options are those of reprise record (see there).  These are always on:\n"
+    "\n"
+    "  --epochs[=MS]   an epoch ends after MS milliseconds (200) at the latest,\n"
+    "                  after 50 if the guest has sent something\n"
+    "  --hold[=SIZE]   the guest pauses while more than SIZE (64M) is held\n"
+    "  --live          each epoch has the state of devices, too\n"
+    "  --help          show this text\n"
+    "\n"
+    "exit status: as of reprise record\n";
+
 /* Return what is wrong with the options, in words, or NULL. */
 static const char *check_options(const Record *record)
 {
     const char *objection;
+
+    if (record->standby && !record->qmp) {
+        return "--qmp SOCK: the standby needs it";
+    }
 
     if (!record->given || !*record->given) {
         return "where to? Give a new directory with -o";
@@ -192,19 +216,22 @@ static bool parse_arguments(Record *record, int argc, char **argv, int *status)
     record->origin.command = emulator_arguments(&argc, argv);
     record->epochs_given = take_option_value("--epochs", argc, argv);
     record->hold_given = take_option_value("--hold", argc, argv);
-    if (!parse_options("record", entries, &help, usage, &argc, &argv, status)) {
+    if (!parse_options(record->command, entries, &help,
+                       record->standby ? protect_usage : record_usage, &argc, &argv, status)) {
         return false;
     }
-    if (argc > 1) {
-        *status = usage_error("record: unexpected argument '%s'", argv[1]);
-        return false;
+    if (record->standby) {
+        record->has_epochs = record->has_hold = record->live = true;
     }
-    objection = check_options(record);
+    objection = argc > 1 ? "unexpected argument" : check_options(record);
     if (objection) {
-        *status = usage_error("record: %s", objection);
+        g_autofree char *given = argc > 1 ? g_strdup_printf(" '%s'", argv[1]) : g_strdup("");
+        g_autofree char *text = g_strdup_printf("%s: %s%s", record->command, objection, given);
+
+        *status = usage_error("%s", text);
         return false;
     }
-    if (!check_order_list("record", record->order, status)) {
+    if (!check_order_list(record->command, record->order, status)) {
         return false;
     }
     record->directory = g_canonicalize_filename(record->given, NULL);
@@ -359,6 +386,9 @@ static char *task_arguments(const Record *record, GError **error)
     if (record->live) {
         json_bool(&arguments, "live-checkpoints", true);
     }
+    if (record->standby) {
+        json_bool(&arguments, "standby", true);
+    }
     if (record->order) {
         json_string(&arguments, "protocol", record->order);
     }
@@ -381,9 +411,11 @@ static char *task_arguments(const Record *record, GError **error)
     return json_finish(&arguments);
 }
 
-int run_record(int argc, char **argv)
+static int record_guest(bool standby, int argc, char **argv)
 {
-    g_auto(Record) record = { .origin.from = ORIGIN_LAST };
+    g_auto(Record) record = {
+        .command = standby ? "protect" : "record", .standby = standby, .origin.from = ORIGIN_LAST,
+    };
     g_auto(GStrv) command = NULL;
     g_autofree char *arguments = NULL;
     g_autoptr(Emulator) emulator = NULL;
@@ -406,4 +438,14 @@ int run_record(int argc, char **argv)
     }
     follow(&record, emulator);
     return report(&record, emulator);
+}
+
+int run_record(int argc, char **argv)
+{
+    return record_guest(false, argc, argv);
+}
+
+int run_protect(int argc, char **argv)
+{
+    return record_guest(true, argc, argv);
 }

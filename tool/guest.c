@@ -2,12 +2,16 @@
 /*
  * A guest that runs already, reached over its QMP socket or through libvirt.
  */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE             /* struct ucred */
+#endif
 #include "tool/guest.h"
 
 #include <errno.h>
 #include <poll.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/pidfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -19,6 +23,7 @@
 struct Guest {
     QmpClient *qmp;             /* NULL: @domain is set */
     LibvirtDomain *domain;      /* NULL: @qmp is set */
+    GQueue *events;             /* JsonValue * that came during commands; NULL: they are dropped */
 };
 
 /* --- QMP ---------------------------------------------------------------------- */
@@ -54,13 +59,21 @@ static bool is_first(const JsonValue *message)
            !json_member(message, "error");
 }
 
+static void keep_event(Guest *guest, JsonValue **message)
+{
+    if (guest->events && json_member(*message, "event")) {
+        g_queue_push_tail(guest->events, g_steal_pointer(message));
+    }
+}
+
 /*
  * Return the greeting, or the answer to the last command, to be freed by the caller.  Return NULL
  * and @error if the connection is closed, or with the text @silence after @deadline.
  */
-static JsonValue *receive(QmpClient *qmp, bool greeting, int64_t deadline, const char *silence,
+static JsonValue *receive(Guest *guest, bool greeting, int64_t deadline, const char *silence,
                           GError **error)
 {
+    QmpClient *qmp = guest->qmp;
     g_autoptr(GError) trouble = NULL;
 
     for (;;) {
@@ -76,6 +89,7 @@ static JsonValue *receive(QmpClient *qmp, bool greeting, int64_t deadline, const
             return NULL;
         }
         if (message) {
+            keep_event(guest, &message);
             continue;
         }
         if (fd.fd < 0 || left <= 0) {
@@ -92,7 +106,7 @@ static bool greet(Guest *guest, const char *path, GError **error)
 {
     g_autofree char *silence = g_strdup_printf(
         "nobody answers on %s: QEMU talks with one at a time, is somebody else connected?", path);
-    g_autoptr(JsonValue) greeting = receive(guest->qmp, true,
+    g_autoptr(JsonValue) greeting = receive(guest, true,
                                             g_get_monotonic_time() + GREETING_US, silence, error);
     g_autoptr(JsonValue) answer = NULL;
 
@@ -126,9 +140,49 @@ Guest *guest_open(const GuestAddress *address, GError **error)
     return greet(guest, address->qmp, error) ? g_steal_pointer(&guest) : NULL;
 }
 
+void guest_keep_events(Guest *guest)
+{
+    guest->events = guest->events ?: g_queue_new();
+}
+
+bool guest_send(Guest *guest, const char *command, const char *arguments)
+{
+    return qmp_client_send(guest->qmp, command, arguments, NULL);
+}
+
+JsonValue *guest_take_message(Guest *guest)
+{
+    JsonValue *message = g_queue_pop_head(guest->events);
+
+    if (!message) {
+        qmp_client_receive(guest->qmp);
+        message = qmp_client_next(guest->qmp, NULL);
+    }
+    return message;
+}
+
+int guest_fd(const Guest *guest)
+{
+    return qmp_client_fd(guest->qmp);
+}
+
+int guest_process(const Guest *guest)
+{
+    struct ucred peer;
+    socklen_t size = sizeof(peer);
+
+    if (getsockopt(guest_fd(guest), SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0) {
+        return -1;
+    }
+    return pidfd_open(peer.pid, 0);
+}
+
 void guest_free(Guest *guest)
 {
     if (guest) {
+        if (guest->events) {
+            g_queue_free_full(guest->events, (GDestroyNotify)json_value_free);
+        }
         qmp_client_free(guest->qmp);
         libvirt_domain_free(guest->domain);
         g_free(guest);
@@ -154,7 +208,7 @@ JsonValue *guest_execute(Guest *guest, const char *command, const char *argument
     if (guest->domain) {
         answer = ask_libvirt(guest, command, arguments, error);
     } else if (qmp_client_send(guest->qmp, command, arguments, error)) {
-        answer = receive(guest->qmp, false, INT64_MAX, "", error);
+        answer = receive(guest, false, INT64_MAX, "", error);
     }
     refusal = json_member(answer, "error");
     if (refusal) {

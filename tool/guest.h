@@ -39,6 +39,20 @@ JsonValue *guest_execute(Guest *guest, const char *command, const char *argument
                          GError **error);
 
 /*
+ * For guests that are reached over QMP, without waiting.  guest_send() sends a command, and returns
+ * false if QEMU is gone.  guest_take_message() returns the next event, or answer to such a command,
+ * that has come, to be freed by the caller; NULL if there is none.  guest_fd() is to be polled for
+ * POLLIN; it is -1 when QEMU is gone.  guest_keep_events() keeps events from now on, also those
+ * that come during guest_execute().
+ */
+void guest_keep_events(Guest *guest);
+bool guest_send(Guest *guest, const char *command, const char *arguments);
+JsonValue *guest_take_message(Guest *guest);
+int guest_fd(const Guest *guest);
+/* Return the process at the other end of the QMP socket as a pidfd, the caller's; -1: not known. */
+int guest_process(const Guest *guest);
+
+/*
  * The same for a libvirt domain (guest-libvirt.c, or stubs in a build without libvirt).
  * libvirt_domain_execute() takes and returns a QMP message; the result is to be freed.
  */

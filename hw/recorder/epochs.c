@@ -8,12 +8,19 @@
  * A thread writes the line when all logs up to the cut are in their files.  So whoever finds the
  * line can replay up to there, also while the recording goes on.
  *
+ * With the state of devices, a standby can go on from the end of the epoch.  Then requests that
+ * disks have begun are completed before.  Clocks stand still while QEMU saves them, but the guest's
+ * time goes on: it would be slower by all these pauses otherwise.  Devices need not be told to
+ * stop.  What they keep beside their state are packets on their way out, and hold.c takes these at
+ * once.
+ *
  * Respec rolls back where the replay differs.  Our log is complete, so a difference is a fault, and
  * there is nothing to be gained by trying again.
  *
  * Main thread, BQL held, but for the thread.
  */
 #include "qemu/osdep.h"
+#include "block/block.h"
 #include "qemu/main-loop.h"
 #include "qemu/timer.h"
 #include "hw/boards.h"
@@ -34,6 +41,7 @@
 #include "hw/recorder/stand-still.h"
 #include "hw/recorder/target.h"
 #include "hw/recorder/vcpu.h"
+#include "recording/epoch-state.h"
 #include "recording/epochs.h"
 
 /* An epoch with output that is held lasts so long, unless the one before is being written then. */
@@ -44,6 +52,7 @@ typedef struct Pending {
     GThread *thread;
     Epoch *epoch;
     CheckpointPosition *place;
+    GByteArray *state;          /* of vCPUs and devices; NULL: not wanted */
     double pause_s;
     uint64_t bytes;             /* size of the memory that had changed */
     GError *error;
@@ -51,7 +60,12 @@ typedef struct Pending {
 
 static struct {
     int fd;                     /* of the file */
+    const char *directory;      /* the recording, the session's */
+    int directory_fd;
     LogWriter *writer;          /* NULL: there are no epochs */
+    bool with_devices;          /* a standby can go on from each epoch */
+    uint64_t first_state;       /* the first epoch whose state is in its file */
+    bool is_ending;             /* an epoch is about to end */
     unsigned interval_ms;
     QEMUTimer *timer;
     int64_t began_ms;           /* when the last epoch ended */
@@ -68,6 +82,9 @@ static void pending_free(Pending *pending)
 {
     epoch_free(pending->epoch);
     checkpoint_position_free(pending->place);
+    if (pending->state) {
+        g_byte_array_unref(pending->state);
+    }
     g_clear_error(&pending->error);
     g_free(pending);
 }
@@ -85,6 +102,7 @@ void recorder_epochs_settle(void)
         recorder_fail("%s", pending->error->message);
     } else {
         epochs.n_written = pending->epoch->number;
+        recorder_epochs_forget_states(epochs.n_written);
         qapi_event_send_recorder_epoch(pending->epoch->number, pending->pause_s, pending->bytes);
     }
     pending_free(pending);
@@ -105,7 +123,10 @@ static void *finish_thread(void *opaque)
     Pending *pending = opaque;
     LogPlaces *logs = pending->place->logs;
 
-    if (log_places_wait(logs, &pending->error)) {
+    if (!pending->error && log_places_wait(logs, &pending->error) &&
+        (!pending->state || epoch_state_write(epochs.directory_fd, epochs.directory,
+                                              pending->epoch->number, pending->state,
+                                              &pending->error))) {
         for (unsigned i = 0; i < logs->n_streams * LOG_SUBSTREAMS; i++) {
             pending->epoch->log_bytes[i] = logs->place[i].offset;
         }
@@ -151,6 +172,19 @@ static bool has_moved(void)
     return false;
 }
 
+static void take_devices(Pending *pending)
+{
+    RecorderClocks clocks;
+
+    recorder_stop_clocks(&clocks);
+    pending->state = machine_state_save_epoch();
+    recorder_restart_clocks(&clocks);
+    if (!pending->state) {
+        g_set_error(&pending->error, EPOCHS_ERROR, EPOCHS_ERROR_DAMAGED,
+                    "cannot save the state of devices at the end of an epoch");
+    }
+}
+
 static Pending *take_stopped(void)
 {
     Pending *pending = g_new0(Pending, 1);
@@ -160,8 +194,37 @@ static Pending *take_stopped(void)
     pending->epoch->number = epochs.n_written + 1;
     pending->epoch->time_us = g_get_real_time();
     take(pending);
+    if (epochs.with_devices) {
+        take_devices(pending);
+    }
     recorder_dma_release();
     return pending;
+}
+
+/*
+ * Complete what disks have begun.  On the way work of the main thread is done, too: it may pause
+ * the guest, which then does not end the epoch (is_ending); resume it; or end the recording.
+ */
+static void finish_requests(bool is_running)
+{
+    epochs.is_ending = true;
+    bdrv_drain_all();
+    epochs.is_ending = false;
+    if (is_running) {
+        pause_all_vcpus();
+    }
+}
+
+/*
+ * No saved state has a request to reset the machine or to end, which the main thread is about to
+ * meet.  A standby that goes on from there would wait for that for ever; from the epoch before, its
+ * guest makes the request again.
+ */
+static bool is_about_to_end(void)
+{
+    return epochs.with_devices &&
+           (qemu_shutdown_requested_get() || qemu_reset_requested_get() ||
+            runstate_check(RUN_STATE_SHUTDOWN));
 }
 
 static void end_epoch(bool is_running)
@@ -171,12 +234,15 @@ static void end_epoch(bool is_running)
     if (is_running) {
         pause_all_vcpus();
     }
+    if (epochs.with_devices) {
+        finish_requests(is_running);
+    }
     recorder_finish_work();
     /* On its way to a boundary a vCPU may have failed, or QEMU have changed its registers. */
-    if (!recorder_failure()) {
+    if (epochs.writer && !recorder_failure() && !is_about_to_end()) {
         epochs.pending = take_stopped();
     }
-    if (is_running) {
+    if (is_running && runstate_is_running()) {
         resume_all_vcpus();
     }
     if (epochs.pending) {
@@ -210,7 +276,7 @@ void recorder_epochs_has_output(void)
 
 void recorder_epochs_paused(void)
 {
-    if (!epochs.writer) {
+    if (!epochs.writer || epochs.is_ending) {
         return;
     }
     recorder_epochs_settle();
@@ -222,7 +288,7 @@ void recorder_epochs_paused(void)
 /* --- start and end -------------------------------------------------------------------------- */
 
 bool recorder_epochs_start(const char *directory, int directory_fd, LogWriter *writer,
-                           unsigned interval_ms, Error **errp)
+                           unsigned interval_ms, bool with_devices, Error **errp)
 {
     g_autoptr(GError) error = NULL;
     g_autofree uint64_t *before = NULL;
@@ -238,6 +304,10 @@ bool recorder_epochs_start(const char *directory, int directory_fd, LogWriter *w
     epochs.digest = machine_state_track_digest();
     epochs.last = point_new(MACHINE(qdev_get_machine())->smp.cpus);
     epochs.n_written = 0;
+    epochs.directory = directory;
+    epochs.directory_fd = directory_fd;
+    epochs.with_devices = with_devices;
+    epochs.first_state = 1;
     epochs.interval_ms = interval_ms;
     epochs.is_overdue = false;
     epochs.began_ms = qemu_clock_get_ms(QEMU_CLOCK_REALTIME);
@@ -262,6 +332,13 @@ void recorder_epochs_stop(void)
     g_clear_pointer(&epochs.digest, ram_digest_tracker_free);
     g_clear_pointer(&epochs.last, point_free);
     machine_state_share_changes(false);
+}
+
+void recorder_epochs_forget_states(uint64_t before)
+{
+    for (; epochs.with_devices && epochs.first_state < before; epochs.first_state++) {
+        epoch_state_remove(epochs.directory_fd, epochs.first_state);
+    }
 }
 
 uint64_t recorder_epochs_current(void)

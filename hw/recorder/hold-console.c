@@ -52,7 +52,13 @@ static void drop_outlet(void *outlet)
     hold_drop_outlet(outlet);
 }
 
-static void add_consoles(Object *object, const DeviceClass *class)
+/* What is done with each console of a device that has a backend.  Return false to end. */
+typedef struct Visit {
+    bool (*fn)(Object *device, CharBackend *console, void *opaque);
+    void *opaque;
+} Visit;
+
+static bool visit_consoles(Object *object, const DeviceClass *class, const Visit *visit)
 {
     for (unsigned i = 0; i < class->props_count_; i++) {
         const Property *property = &class->props_[i];
@@ -62,33 +68,66 @@ static void add_consoles(Object *object, const DeviceClass *class)
             continue;
         }
         console = object_field_prop_ptr(object, property);
-        if (console->chr && !g_hash_table_contains(consoles, console)) {
-            OutletOptions options = { send_characters, console, .is_stream = true };
-
-            g_hash_table_insert(consoles, console, hold_outlet(&options));
-            g_ptr_array_add(devices, object_ref(object));
+        if (console->chr && !visit->fn(object, console, visit->opaque)) {
+            return false;
         }
     }
+    return true;
 }
 
 /* Each class has the properties that it adds to those of its parent. */
-static int add_device(Object *object, void *opaque)
+static int visit_device(Object *object, void *opaque)
 {
     if (object_dynamic_cast(object, TYPE_DEVICE)) {
         for (ObjectClass *class = object_get_class(object);
              class && object_class_dynamic_cast(class, TYPE_DEVICE);
              class = object_class_get_parent(class)) {
-            add_consoles(object, DEVICE_CLASS(class));
+            if (!visit_consoles(object, DEVICE_CLASS(class), opaque)) {
+                return 1;
+            }
         }
     }
     return 0;
 }
 
+static bool add_console(Object *device, CharBackend *console, void *opaque)
+{
+    OutletOptions options = { send_characters, console, .is_stream = true };
+
+    if (!g_hash_table_contains(consoles, console)) {
+        g_hash_table_insert(consoles, console, hold_outlet(&options));
+        g_ptr_array_add(devices, object_ref(device));
+    }
+    return true;
+}
+
+typedef struct Ask {
+    bool (*fn)(const Chardev *chr, void *opaque);
+    void *opaque;
+} Ask;
+
+static bool ask_of_console(Object *device, CharBackend *console, void *opaque)
+{
+    const Ask *ask = opaque;
+
+    return ask->fn(console->chr, ask->opaque);
+}
+
+bool hold_foreach_console(bool (*fn)(const Chardev *chr, void *opaque), void *opaque)
+{
+    Ask ask = { fn, opaque };
+    Visit visit = { ask_of_console, &ask };
+
+    return !object_child_foreach_recursive(qdev_get_machine(), visit_device, &visit);
+}
+
 void hold_consoles_start(void)
 {
+    Visit visit = { add_console, NULL };
+
     consoles = g_hash_table_new_full(NULL, NULL, NULL, drop_outlet);
     devices = g_ptr_array_new_with_free_func(object_unref);
-    object_child_foreach_recursive(qdev_get_machine(), add_device, NULL);
+    object_child_foreach_recursive(qdev_get_machine(), visit_device, &visit);
     qatomic_set(&qemu_chr_fe_divert, hold_characters);
 }
 

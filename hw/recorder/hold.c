@@ -109,7 +109,18 @@ static void go_on(void *opaque)
     }
 }
 
-bool recorder_hold_release(uint64_t epoch, Error **errp)
+/* Return the last epoch of which all that streams have is sent. */
+static uint64_t last_sent(void)
+{
+    uint64_t sent = hold.released;
+
+    for (unsigned i = 0; i < hold.outlets->len; i++) {
+        sent = outlet_sent(hold.outlets->pdata[i], sent);
+    }
+    return sent;
+}
+
+bool recorder_hold_release(uint64_t epoch, uint64_t *sent, Error **errp)
 {
     if (!hold.most) {
         error_setg(errp, "no output is held");
@@ -125,6 +136,7 @@ bool recorder_hold_release(uint64_t epoch, Error **errp)
     }
     hold.released = MAX(hold.released, epoch);
     go_on(NULL);
+    *sent = last_sent();
     return true;
 }
 

@@ -7,6 +7,7 @@
 #ifndef RECORDER_HOLD_H
 #define RECORDER_HOLD_H
 
+#include "chardev/char.h"
 #include "qapi/error.h"
 #include "qapi/qapi-types-recorder.h"
 
@@ -21,8 +22,12 @@ bool recorder_can_hold(Error **errp);
 bool recorder_hold_start(uint64_t most, Error **errp);
 /* Release all, and end that. */
 void recorder_hold_stop(void);
-/* Release all up to the end of an epoch.  Return false and set @errp if there is no such epoch. */
-bool recorder_hold_release(uint64_t epoch, Error **errp);
+/*
+ * Release all up to the end of an epoch.  Set *@sent to the last epoch of which all consoles have
+ * sent all: backends may refuse some for now.  Return false and set @errp if there is no such
+ * epoch.
+ */
+bool recorder_hold_release(uint64_t epoch, uint64_t *sent, Error **errp);
 /* Do not resume the guest if it is paused since too much is held; or somebody has resumed it. */
 void recorder_hold_leave_paused(void);
 /* Return true if output is held of the epoch that has not ended yet. */
@@ -39,6 +44,8 @@ void hold_drop_outlet(Outlet *outlet);
 /* Hold @n bytes of the epoch that has not ended yet.  Any thread, BQL held. */
 void hold_output(Outlet *outlet, unsigned flags, const uint8_t *data, size_t n);
 
+/* Call @fn for the backend of each console, until it returns false.  Then return false. */
+bool hold_foreach_console(bool (*fn)(const Chardev *chr, void *opaque), void *opaque);
 /* Make the outlets of a kind, and end that, also after a start that has failed. */
 void hold_consoles_start(void);
 void hold_consoles_stop(void);

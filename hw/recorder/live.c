@@ -195,6 +195,11 @@ static bool has_same_devices(const Manifest *recorded, Error **errp)
     return order == 0;
 }
 
+bool recorder_is_recorded_machine(const Manifest *recorded, Error **errp)
+{
+    return is_same_machine(recorded, errp) && has_same_devices(recorded, errp);
+}
+
 bool recorder_live(const char *directory, bool has_from, unsigned from, Error **errp)
 {
     g_autoptr(GError) error = NULL;
@@ -216,7 +221,7 @@ bool recorder_live(const char *directory, bool has_from, unsigned from, Error **
         return false;
     }
     if (!choose_checkpoint(directory, manifest, has_from, from, &number, errp) ||
-        !is_same_machine(manifest, errp) || !has_same_devices(manifest, errp)) {
+        !recorder_is_recorded_machine(manifest, errp)) {
         return false;
     }
     runstate_set(RUN_STATE_INMIGRATE);

@@ -590,13 +590,21 @@ static uint64_t digest_of_vcpus(void)
     return digest;
 }
 
+static void let_qemu_trap_points(void)
+{
+    CPUState *cpu;
+
+    CPU_FOREACH(cpu) {
+        recorder_points_end(cpu);
+    }
+}
+
 /* The devices' file has registers, too: those of another moment would be noticed. */
 bool machine_state_load_live(const char *recording, char *const *names, unsigned number,
                              Error **errp)
 {
     g_autofree char *last = g_build_filename(recording, names[number], NULL);
     uint64_t digest;
-    CPUState *cpu;
 
     if (!load_memory(recording, names, number, errp) || !check_sums(last, errp) ||
         !load_roms(last, errp) || !with_file(last, CHECKPOINT_CPUS, false, load_cpus, errp)) {
@@ -610,10 +618,64 @@ bool machine_state_load_live(const char *recording, char *const *names, unsigned
         error_setg(errp, "%s: its devices and its registers are of different moments", last);
         return false;
     }
-    CPU_FOREACH(cpu) {
-        recorder_points_end(cpu);       /* QEMU itself shall trap them */
+    let_qemu_trap_points();
+    return true;
+}
+
+GByteArray *machine_state_save_epoch(void)
+{
+    QIOChannelBuffer *channel = qio_channel_buffer_new(256 * 1024);
+    QEMUFile *file = qemu_file_new_output(QIO_CHANNEL(channel));
+    g_autoptr(GByteArray) bytes = g_byte_array_new();
+    int failed = save_cpus(file);
+
+    if (!failed) {
+        failed = save_devices(file);
+    }
+    qemu_fflush(file);
+    failed = failed ?: qemu_file_get_error(file);
+    g_byte_array_append(bytes, channel->data, channel->usage);
+    qemu_fclose(file);
+    object_unref(OBJECT(channel));
+    return failed ? NULL : g_steal_pointer(&bytes);
+}
+
+/* Load the state as save_cpus() and save_devices() have written it, one after the other. */
+static bool load_epoch(QEMUFile *file, uint64_t replayed, Error **errp)
+{
+    if (load_cpus(file) || qemu_get_byte(file) != 0 || digest_of_vcpus() != replayed) {
+        error_setg(errp, "its registers are not those of the replay");
+        return false;
+    }
+    if (load_devices(file) || qemu_file_get_error(file)) {
+        error_setg(errp, "this machine has other devices");
+        return false;
+    }
+    if (digest_of_vcpus() != replayed) {
+        error_setg(errp, "its devices and its registers are of different moments");
+        return false;
     }
     return true;
+}
+
+bool machine_state_load_epoch(const GByteArray *state, Error **errp)
+{
+    QIOChannelBuffer *channel = qio_channel_buffer_new(state->len);
+    uint64_t replayed = digest_of_vcpus();
+    QEMUFile *file;
+    bool loaded;
+
+    memory_map_uncover();
+    memcpy(channel->data, state->data, state->len);
+    channel->usage = state->len;
+    file = qemu_file_new_input(QIO_CHANNEL(channel));
+    loaded = load_epoch(file, replayed, errp);
+    qemu_fclose(file);
+    object_unref(OBJECT(channel));
+    if (loaded) {
+        let_qemu_trap_points();
+    }
+    return loaded;
 }
 
 /*

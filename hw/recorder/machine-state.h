@@ -29,6 +29,16 @@ bool machine_state_load(const char *recording, char *const *names, unsigned numb
 bool machine_state_load_live(const char *recording, char *const *names, unsigned number,
                              Error **errp);
 /*
+ * Return the state of vCPUs and devices, which stand still, to be unreffed by the caller; NULL if a
+ * device cannot save its state.
+ */
+GByteArray *machine_state_save_epoch(void);
+/*
+ * Load it into this machine, whose memory and registers are those of a replay up to that moment.
+ * Return false and set @errp if it is of another machine or moment: then the machine must not run.
+ */
+bool machine_state_load_epoch(const GByteArray *state, Error **errp);
+/*
  * Write main memory as a device would.  Return false if it does not reach that far.  Any thread,
  * once the main thread has called the first function.
  */

@@ -334,6 +334,32 @@ const char *memory_map_applied(void)
     return applied.text;
 }
 
+/* Copy a ROM of the recording to the machine's own.  What firmware wrote to it is there, too. */
+static void give_rom(gpointer name, gpointer rom, gpointer unused)
+{
+    RAMBlock *block = qemu_ram_block_by_name(name);
+
+    if (block && qemu_ram_get_used_length(block) == memory_region_size(rom)) {
+        memcpy(qemu_ram_get_host_addr(block), memory_region_get_ram_ptr(rom),
+               memory_region_size(rom));
+    }
+}
+
+void memory_map_uncover(void)
+{
+    if (!applied.all) {
+        return;
+    }
+    g_hash_table_foreach(roms, give_rom, NULL);
+    memory_region_transaction_begin();
+    g_clear_pointer(&applied.ranges, g_ptr_array_unref);
+    memory_region_del_subregion(get_system_memory(), applied.all);
+    memory_region_transaction_commit();
+    /* A lookup may still lead to it, until the grace period is over: it stays. */
+    applied.all = NULL;
+    g_clear_pointer(&applied.text, g_free);
+}
+
 /* --- addresses ------------------------------------------------------------------------- */
 
 typedef struct Lookup {

@@ -33,6 +33,8 @@ uint8_t *memory_map_find_rom(void *opaque, const char *name, uint64_t size, bool
 bool memory_map_apply(const char *map);
 /* Return the map that was applied last, or NULL. */
 const char *memory_map_applied(void);
+/* Show the machine's own map again, with the recorded contents of its ROMs. */
+void memory_map_uncover(void);
 
 /* Set *@address to where the byte at @offset of main memory is.  Return false if it is nowhere. */
 bool memory_map_address(uint64_t offset, uint64_t *address);

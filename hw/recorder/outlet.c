@@ -69,6 +69,13 @@ uint64_t outlet_put(Outlet *outlet, uint64_t epoch, unsigned flags, const uint8_
     return memory;
 }
 
+uint64_t outlet_sent(const Outlet *outlet, uint64_t epoch)
+{
+    const Piece *oldest = g_queue_peek_head((GQueue *)&outlet->pieces);
+
+    return outlet->options.is_stream && oldest ? MIN(epoch, oldest->epoch - 1) : epoch;
+}
+
 bool outlet_flush(Outlet *outlet, uint64_t epoch, uint64_t *memory)
 {
     Piece *piece;

@@ -24,6 +24,8 @@ Outlet *outlet_new(const OutletOptions *options);
 uint64_t outlet_free(Outlet *outlet);
 /* Append @n bytes.  Return how much more memory the outlet takes. */
 uint64_t outlet_put(Outlet *outlet, uint64_t epoch, unsigned flags, const uint8_t *data, size_t n);
+/* Of a stream, return the last epoch up to @epoch of which all was sent; else @epoch. */
+uint64_t outlet_sent(const Outlet *outlet, uint64_t epoch);
 /* Send all up to @epoch.  Return false if some of it is left.  Reduce *@memory by what is freed. */
 bool outlet_flush(Outlet *outlet, uint64_t epoch, uint64_t *memory);
 

@@ -31,6 +31,7 @@
 #include "hw/recorder/map-change.h"
 #include "hw/recorder/memory-map.h"
 #include "hw/recorder/paused.h"
+#include "hw/recorder/protect.h"
 #include "hw/recorder/recorder.h"
 #include "hw/recorder/session.h"
 #include "hw/recorder/stand-still.h"
@@ -64,6 +65,7 @@ static struct {
     double keep_s;              /* seconds to keep (flight recorder); 0: all */
     unsigned epoch_ms;          /* length of an epoch; 0: there are none */
     uint64_t hold;              /* most bytes of output to hold; 0: none is held */
+    bool standby;               /* another machine may go on from each epoch */
     char *failure;              /* why the recording must end; set once, by any thread */
     struct Start *start;        /* until the first checkpoint is on disk */
     bool resuming;              /* vCPUs are stopped, though the run state is running */
@@ -248,7 +250,8 @@ static bool begin(Error **errp)
         return false;
     }
     if (session.epoch_ms && !recorder_epochs_start(session.directory, session.directory_fd,
-                                                   session.writer, session.epoch_ms, errp)) {
+                                                   session.writer, session.epoch_ms,
+                                                   session.standby, errp)) {
         return false;
     }
     if (!recorder_hold_start(session.hold, errp)) {
@@ -310,6 +313,7 @@ static void remove_leftovers(void)
 
     recorder_hold_stop();
     recorder_epochs_stop();
+    recorder_epochs_forget_states(recorder_epochs_written() + 2);
     g_clear_pointer(&session.ram, ram_image_writer_free);
     g_clear_pointer(&session.writer, log_writer_free);
     checkpoint_remove(checkpoint);
@@ -357,6 +361,11 @@ static bool check_options(const RecorderOptions *options, Error **errp)
     }
     if (options->hold && !options->epoch_ms) {
         error_setg(errp, "output is held until its epoch is released: give epochs, too");
+        return false;
+    }
+    if (options->standby && !(options->hold && options->live)) {
+        error_setg(errp, "nobody may have seen more than a standby goes on from: give epochs, hold "
+                   "and live-checkpoints, too");
         return false;
     }
     return true;
@@ -458,6 +467,7 @@ static void first_step(Start *start)
     /* What may migrate is asked before the recorder itself blocks migrations. */
     if (!can_record(&start->error) || (options->live && !recorder_can_go_live(&start->error)) ||
         (options->hold && !recorder_can_hold(&start->error)) ||
+        (options->standby && !recorder_can_protect(&start->error)) ||
         !recorder_block_others(false, &start->error)) {
         return;
     }
@@ -470,11 +480,13 @@ static void first_step(Start *start)
     session.keep_s = options->keep_s;
     session.epoch_ms = options->epoch_ms;
     session.hold = options->hold;
+    session.standby = options->standby;
     chaos_draw(&chaos, options->chaos);
     recorder_force_slow_path = options->slow_path || !tcg_has_recorder_check();
     session.manifest = recorder_describe_machine();
     if (options->live) {
         recorder_describe_origin(session.manifest);
+        session.manifest->standby = options->standby;
     }
     manifest_set_orders(session.manifest, &options->orders);
     pause_if(was_running);
@@ -623,6 +635,7 @@ static void end(const char *reason)
         g_free(manifest->end_reason);
         manifest->end_reason = g_strdup(error->message);
     }
+    recorder_epochs_forget_states(recorder_epochs_written() + 2);   /* one may have failed */
     recorder_hold_stop();
     recorder_limits_end(manifest->complete, manifest->end_reason);
     qapi_event_send_recorder_stopped(session.directory, manifest->complete, manifest->end_reason);

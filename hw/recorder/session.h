@@ -29,6 +29,7 @@ typedef struct RecorderOptions {
     unsigned epoch_ms;              /* length of an epoch (epochs.h); 0: there are none */
     uint64_t hold;                  /* most bytes of output to hold (hold.h); 0: none is held */
     bool live;                      /* the guest can go on from each checkpoint: live.h */
+    bool standby;                   /* so can another machine from each epoch */
     Orders orders;                  /* of steps: what is recorded of them */
     uint64_t chaos;                 /* seed, see protocol/chaos.h; 0: none */
     RecorderLimits limits;

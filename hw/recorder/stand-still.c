@@ -9,7 +9,9 @@
 #include "qemu/osdep.h"
 #include "block/block.h"
 #include "hw/core/cpu.h"
+#include "qemu/seqlock.h"
 #include "system/cpu-timers.h"
+#include "system/cpu-timers-internal.h"
 #include "system/cpus.h"
 #include "system/runstate.h"
 
@@ -37,6 +39,28 @@ void recorder_finish_work(void)
 {
     while (finish_work()) {
     }
+}
+
+void recorder_stop_clocks(RecorderClocks *clocks)
+{
+    *clocks = (RecorderClocks) {
+        .were_running = timers_state.cpu_ticks_enabled,
+        .ticks = timers_state.cpu_ticks_offset,
+        .ns = timers_state.cpu_clock_offset,
+    };
+    cpu_disable_ticks();
+}
+
+void recorder_restart_clocks(const RecorderClocks *clocks)
+{
+    if (!clocks->were_running) {
+        return;
+    }
+    seqlock_write_lock(&timers_state.vm_clock_seqlock, &timers_state.vm_clock_lock);
+    timers_state.cpu_ticks_offset = clocks->ticks;
+    timers_state.cpu_clock_offset = clocks->ns;
+    timers_state.cpu_ticks_enabled = 1;
+    seqlock_write_unlock(&timers_state.vm_clock_seqlock, &timers_state.vm_clock_lock);
 }
 
 void recorder_stand_still(void)

@@ -12,6 +12,18 @@
  * guest that goes on from there would wait for that vCPU for ever.
  */
 void recorder_finish_work(void);
+/* Clocks that were stopped: how they were before. */
+typedef struct RecorderClocks {
+    bool were_running;
+    int64_t ticks, ns;          /* their distances to the host's clocks */
+} RecorderClocks;
+
+/*
+ * Stop the clocks that a saved state has, and let them go on as if they had not been stopped.  QEMU
+ * saves the distance to the host's clock, if it runs: a value that no other process can use.
+ */
+void recorder_stop_clocks(RecorderClocks *clocks);
+void recorder_restart_clocks(const RecorderClocks *clocks);
 /* Stop a machine that runs, so that the state of all devices can be saved. */
 void recorder_stand_still(void);
 void recorder_go_on(void);

@@ -3,8 +3,9 @@
 
 Each guest boots, runs a program and ends: alone ("plain"), beside another one that does the same
 ("twice", which is the least that it can cost to run it twice), recorded with epochs ("record"),
-and recorded while a follower replays it ("followed", until the recorder ends; "follower", until
-the follower has compared all).  Seconds are those of the whole process.
+recorded while a follower replays it ("followed", until the recorder ends; "follower", until the
+follower has compared all), and recorded with a standby ("protected", until the recorder ends).
+Seconds are those of the whole process.
 
 How far the follower is behind is told in epochs: the time from the end of an epoch, in the
 recorder, until the follower has compared it.
@@ -28,21 +29,27 @@ FOLLOW = "follow"
 VCPUS = (1, 2, 4)
 EPOCH_S = 0.2                   # the tool's default
 LAG_BAR = 1.5                   # epochs, if each vCPU of both has a core
-WAYS = ("plain", "twice", "record", "followed", "follower")
+PROTECTED_BAR = 1.35            # times plain, likewise
+WAYS = ("plain", "twice", "record", "followed", "follower", "protected")
 # Of the program, for one vCPU; with more of them each does less.
 WORKLOADS = {"private": 60, "faults": 40, "forkstorm": 150, "pipes": 1500}
 SOCKET = os.path.join(PLACE, "follower")
+PRIMARY = os.path.join(PLACE, "primary")
 
 
 class Running:
-    """Processes that have begun at once, in the background."""
+    """Processes in the background."""
 
     def __init__(self, *commands):
         self.began = time.monotonic()
-        self.processes = [subprocess.Popen(command, stdin=subprocess.DEVNULL,
-                                           stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-                                           encoding="utf-8", start_new_session=True)
-                          for command in commands]
+        self.processes = []
+        for command in commands:
+            self.start(command)
+
+    def start(self, command):
+        self.processes.append(subprocess.Popen(command, stdin=subprocess.DEVNULL,
+                                               stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                                               encoding="utf-8", start_new_session=True))
 
     def end(self, process, patience):
         """Seconds until it has ended, well."""
@@ -96,6 +103,23 @@ def run_followed(record, patience):
         running.stop()
 
 
+def run_protected(plain, patience):
+    """Seconds until the recorder has ended, with a standby that then has compared all."""
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(PRIMARY)
+    running = Running([THIS.reprise, "protect", "-o", THIS.recording, "--qmp", PRIMARY, "--",
+                       *plain])
+    try:
+        while not os.path.exists(PRIMARY) and running.processes[0].poll() is None:
+            time.sleep(0.01)
+        running.start([THIS.reprise, "standby", THIS.recording, "--primary", PRIMARY, "--", *plain])
+        seconds = running.end(running.processes[0], patience)
+        running.end(running.processes[1], patience)
+        return seconds
+    finally:
+        running.stop()
+
+
 class Measured:
     def __init__(self):
         self.seconds = {}               # {workload: {vCPUs: {way: [seconds]}}}
@@ -122,6 +146,8 @@ class Measured:
             self.add(workload, vcpus, "followed", recorder)
             self.add(workload, vcpus, "follower", follower)
             self.lags.setdefault(workload, {}).setdefault(vcpus, []).extend(lags)
+        shutil.rmtree(THIS.recording, ignore_errors=True)
+        self.add(workload, vcpus, "protected", run_protected(plain, patience))
         ways = self.seconds[workload][vcpus]
         print(f"{label}: {', '.join(f'{way} {ways[way][-1]:.2f}' for way in WAYS)} s", flush=True)
 
@@ -162,19 +188,23 @@ def print_follow(result):
     print(f"\n{FOLLOW}: host cores {cores}, load average before {result['load_average'][0]:.1f}, "
           f"{words_of_steal(result)}\n")
     rows = [("workload", "vCPUs", *(f"{way} s" for way in WAYS), "record / plain",
-             "followed / plain", "follower / twice", "epochs", "behind", "")]
+             "followed / plain", "follower / twice", "epochs", "behind", "", "protected / plain",
+             "")]
     for workload, by_vcpus in result["rows"].items():
         for vcpus, row in by_vcpus.items():
             median, lag = row["median"], row["lag_epochs"]
             if any(way not in median for way in WAYS):
                 continue
             has_cores = 2 * int(vcpus) <= cores
+            protected = median["protected"] / median["plain"]
             rows.append((workload, str(vcpus), *(f"{median[way]:.2f}" for way in WAYS),
                          f"{median['record'] / median['plain']:.2f}",
                          f"{median['followed'] / median['plain']:.2f}",
                          f"{median['follower'] / median['twice']:.2f}", str(row["epochs"]),
                          "-" if lag is None else f"{lag:.2f}",
-                         f"<= {LAG_BAR} {VERDICTS[lag <= LAG_BAR]}" if has_cores and lag else ""))
+                         f"<= {LAG_BAR} {VERDICTS[lag <= LAG_BAR]}" if has_cores and lag else "",
+                         f"{protected:.2f}", f"<= {PROTECTED_BAR} "
+                         f"{VERDICTS[protected <= PROTECTED_BAR]}" if has_cores else ""))
     table(rows)
     for failure in result["failures"]:
         print(f"\nFAILED: {failure}")

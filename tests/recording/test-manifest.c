@@ -39,6 +39,7 @@ static void assert_same(const Manifest *a, const Manifest *b)
     g_assert_cmpstr(a->start, ==, b->start);
     g_assert_cmpint(a->start_time, ==, b->start_time);
     g_assert_cmpint(a->live, ==, b->live);
+    g_assert_cmpint(a->standby, ==, b->standby);
     g_assert_cmpstr(a->command_directory ?: "", ==, b->command_directory ?: "");
     g_assert_cmpint(!a->devices, ==, !b->devices);
     if (a->devices) {
@@ -142,6 +143,7 @@ static Manifest *live(unsigned n_vcpus)
     Manifest *manifest = started(n_vcpus);
 
     manifest->live = true;
+    manifest->standby = n_vcpus % 2;
     manifest->command = g_strsplit("/usr/bin/qemu|-append|a \"b;c\" \\ =\xc3\xa4||-S", "|", -1);
     manifest->command_directory = g_strdup("/srv/me; you");
     manifest->devices = g_strsplit("/machine/a virtio;net|/machine/b[0] x", "|", -1);
@@ -320,6 +322,8 @@ static void test_refusals(void)
         { "^\\[end\\]", ORIGIN "live=true\n[end]", MANIFEST_ERROR_INVALID, "no usable directory" },
         { "^\\[end\\]", ORIGIN "live=1\ndirectory=\n[end]", MANIFEST_ERROR_INVALID,
           "live is '1'" },
+        { "^\\[end\\]", ORIGIN "live=true\nstandby=1\ndirectory=\n[end]",
+          MANIFEST_ERROR_INVALID, "standby is '1'" },
         { "^\\[end\\]", ORIGIN "live=true\ndirectory=a\\nb\n[end]", MANIFEST_ERROR_INVALID,
           "[origin] directory has a character that may not be there: 'a\\nb'" },
         { "^\\[end\\]", ORIGIN "live=true\ndirectory=\ncommand=a;b\\tc;\n[end]",

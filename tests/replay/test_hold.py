@@ -77,7 +77,7 @@ def a_console_shows_what_was_released(arch):
     check("has not ended" in qmp("recorder-release", epoch=10 ** 6)["error"]["desc"], "too early")
     for _ in range(4):
         epoch = info()["epochs"] - rand.randrange(3)
-        check(qmp("recorder-release", epoch=epoch) == {"return": {}}, f"epoch {epoch}")
+        check("return" in qmp("recorder-release", epoch=epoch), f"epoch {epoch}")
         check(info()["released"] == epoch, info())
         released.append((epoch, settled()))
     check(b"line 1" in released[-1][1], released[-1][1])

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Epochs, followers and going live, as cases of the soak.
+"""Epochs, followers, going live and standbys, as cases of the soak.
 
     epochs-arm-01 ... 04    25 replays each, in which a byte is spoiled: each is found in its epoch
     follow-arm-01 ... 06    a recording of five minutes, followed: no difference, and how far behind
     live-arm                a guest goes on from 30 checkpoints, taken under load, to its end
+    standby-arm-01 ... 05   10 times, a server is killed, and its client does not notice
     epochs-x86-01 ...       the same for x86_64 guests
 """
 
@@ -20,6 +21,7 @@ import time
 
 from tests.lib.checkout import TOP
 from tests.lib.qmp import Qmp
+from tests.lib.standby import Conversation
 from tests.lib.tool import REPRISE, info, stop_tool
 from tests.soak.cases import Case, served
 from tests.soak.guest import (GUEST_OK, PLACE, QMP, QUIT_S, Failure, Recording, guest_command,
@@ -38,6 +40,8 @@ EPOCH_MS = 100
 FOLLOW_RUN = ("while :; do forkstorm -t 2 -n 20; pipes -t 2 -n 100; locks -t 2 -n 60000; "
               "faults -t 2 -n 2; racey -t 2 -n 200000; signals -t 2 -n 200; done")
 FOLLOWER_QMP = os.path.relpath(os.path.join(PLACE, "follower"), TOP)
+
+KILL_CASES, KILLS = 5, 10
 
 LIVE_FORKS = 30
 LIVE_BAR_S = 1.0
@@ -197,6 +201,23 @@ def live(kind):
     return function
 
 
+# --- standbys --------------------------------------------------------------------------------
+
+def fail_over(kind, seed):
+    def function(recording):
+        draw, longest, silent = random.Random(f"{kind} {seed}"), [], []
+        for _ in range(KILLS):
+            shutil.rmtree(recording.directory, ignore_errors=True)
+            talk = Conversation(PLACE, recording.directory, ARCHES[kind],
+                                10 * draw.randrange(1, 10), draw.random() / 10, 150)
+            longest.append(talk.longest_ms / 1000)
+            silent.append(talk.silent_s)
+        return (f"{KILLS} of {KILLS}, silent for {statistics.median(silent):.2f} s, at most "
+                f"{max(silent):.2f}; longest answer {statistics.median(longest):.2f} s, at most "
+                f"{max(longest):.2f}")
+    return function
+
+
 def epoch_cases():
     cases = []
     for kind in ARCHES:
@@ -205,4 +226,6 @@ def epoch_cases():
         cases += [Case(f"follow-{kind}-{i:02}", follow(kind, 2 - i % 2), False)
                   for i in range(1, FOLLOW_CASES + 1)]
         cases += [Case(f"live-{kind}", live(kind), False)]
+        cases += [Case(f"standby-{kind}-{i:02}", fail_over(kind, i), False)
+                  for i in range(1, KILL_CASES + 1)]
     return cases

@@ -90,7 +90,7 @@ def completed(*words):
 def bash_completes_what_the_help_says():
     check(set(commands()) <= set(completed("")), completed(""))
     check(completed("reco") == ["record"], completed("reco"))
-    check(completed("help", "sta") == ["start", "status"], completed("help", "sta"))
+    check(completed("help", "sta") == ["standby", "start", "status"], completed("help", "sta"))
     for command in commands():
         if command not in ("help", "version"):
             offered = completed(command, "--")
