@@ -197,7 +197,9 @@ def a_recording_is_followed_to_its_end(what):
     first = start_following(directory)
     recorder = work.start("record", "-o", directory, "--epochs=100", "--arch", arch, "--smp", smp,
                           "--checkpoint-interval", "1", "--run", BUSY)
-    time.sleep(2)
+    while not os.path.exists(f"{directory}/manifest") or len(info(directory)["checkpoints"]) < 2:
+        check(recorder.poll() is None, "it has ended before its second checkpoint")
+        time.sleep(0.1)
     later = start_following(directory, "--from", "1")
     said = end(recorder)
     check("guest-shutdown" in said, said)
