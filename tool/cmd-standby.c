@@ -7,7 +7,6 @@
  * There must never be two of the same guest.  So the standby takes over only if the process at the
  * other end of the recorder's QMP socket is known to be dead, and nobody writes the logs.
  */
-#include <errno.h>
 #include <fcntl.h>
 #include <glib.h>
 #include <inttypes.h>
@@ -133,6 +132,12 @@ static bool parse_arguments(Standby *standby, int argc, char **argv, int *status
 
 /* --- release ------------------------------------------------------------------ */
 
+/* Return the arguments of recorder-release, to be freed by the caller. */
+static char *release_arguments(uint64_t epoch)
+{
+    return g_strdup_printf("{\"epoch\": %" PRIu64 "}", epoch);
+}
+
 /* Tell the recorder up to which epoch its output may be seen.  Its answer is not waited for. */
 static void release(Standby *standby)
 {
@@ -140,7 +145,7 @@ static void release(Standby *standby)
     uint64_t epoch = verified ? standby->followed
                               : MIN(MAX(standby->received, standby->followed),
                                     standby->followed + MOST_BEHIND);
-    g_autofree char *arguments = g_strdup_printf("{\"epoch\": %" PRIu64 "}", epoch);
+    g_autofree char *arguments = release_arguments(epoch);
 
     if (standby->recorder && epoch > standby->asked &&
         guest_send(standby->recorder, "recorder-release", arguments)) {
@@ -347,24 +352,31 @@ static int stand_by(Standby *standby, Emulator *emulator)
     }
 }
 
-/* Learn what an earlier standby has released.  Its output must not come again. */
+/*
+ * Learn what an earlier standby has released, and how much of that was sent.  It must not come
+ * again, and the rest must.
+ */
 static bool ask_recorder(Standby *standby, GError **error)
 {
     g_autoptr(JsonValue) answer = guest_execute(standby->recorder, "query-recorder", NULL, error);
     const JsonValue *info = json_member(answer, "return");
+    g_autoptr(JsonValue) again = NULL;
+    g_autofree char *arguments = NULL;
 
     if (!answer) {
         return false;
     }
     if (!json_member_u64(info, "epochs", &standby->received) ||
-        !json_member_u64(info, "released", &standby->released) ||
+        !json_member_u64(info, "released", &standby->asked) ||
         g_strcmp0(json_member_string(info, "directory"), standby->directory) != 0) {
         g_set_error(error, QMP_ERROR, QMP_ERROR_REFUSED, "the guest on %s is not protected in %s: "
                     "see reprise protect", standby->primary, standby->directory);
         return false;
     }
-    standby->asked = standby->released;
-    return true;
+    arguments = release_arguments(standby->asked);
+    again = guest_execute(standby->recorder, "recorder-release", arguments, error);
+    json_member_u64(json_member(again, "return"), "sent", &standby->released);
+    return again;
 }
 
 /* Connect to the recorder, which makes a recording in the directory. */

@@ -320,15 +320,43 @@ static void load_pending(QEMUFile *file, CPUState *cpu)
     recorder_set_pending(cpu, words);
 }
 
+/* A file in memory.  Closing it to write it also returns what was written. */
+static QEMUFile *create_in_memory(QIOChannelBuffer **channel)
+{
+    *channel = qio_channel_buffer_new(64 * 1024);
+    return qemu_file_new_output(QIO_CHANNEL(*channel));
+}
+
+static GByteArray *close_in_memory(QEMUFile *file, QIOChannelBuffer *channel)
+{
+    GByteArray *bytes = g_byte_array_new();
+
+    qemu_fflush(file);
+    g_byte_array_append(bytes, channel->data, channel->usage);
+    qemu_fclose(file);
+    object_unref(OBJECT(channel));
+    return bytes;
+}
+
+static QEMUFile *open_in_memory(const GByteArray *bytes)
+{
+    QIOChannelBuffer *channel = qio_channel_buffer_new(bytes->len);
+    QEMUFile *file = qemu_file_new_input(QIO_CHANNEL(channel));
+
+    memcpy(channel->data, bytes->data, bytes->len);
+    channel->usage = bytes->len;
+    object_unref(OBJECT(channel));
+    return file;
+}
+
 /*
  * Save without the state that all CPUs have in common.  None of it is needed.  Loading it would
  * invalidate all TBs, since most code that loads it has written memory without TCG's knowledge.
  */
 GByteArray *machine_state_save_registers(void)
 {
-    QIOChannelBuffer *channel = qio_channel_buffer_new(64 * 1024);
-    QEMUFile *file = qemu_file_new_output(QIO_CHANNEL(channel));
-    GByteArray *bytes = g_byte_array_new();
+    QIOChannelBuffer *channel;
+    QEMUFile *file = create_in_memory(&channel);
     CPUState *cpu;
 
     CPU_FOREACH(cpu) {
@@ -340,22 +368,14 @@ GByteArray *machine_state_save_registers(void)
         save_pending(file, cpu);
     }
     qemu_put_byte(file, 0);     /* the loader looks one byte ahead */
-    qemu_fflush(file);
-    g_byte_array_append(bytes, channel->data, channel->usage);
-    qemu_fclose(file);
-    object_unref(OBJECT(channel));
-    return bytes;
+    return close_in_memory(file, channel);
 }
 
 void machine_state_load_registers(const GByteArray *bytes)
 {
-    QIOChannelBuffer *channel = qio_channel_buffer_new(bytes->len);
-    QEMUFile *file;
+    QEMUFile *file = open_in_memory(bytes);
     CPUState *cpu;
 
-    memcpy(channel->data, bytes->data, bytes->len);
-    channel->usage = bytes->len;
-    file = qemu_file_new_input(QIO_CHANNEL(channel));
     CPU_FOREACH(cpu) {
         const VMStateDescription *vmsd = cpu->cc->sysemu_ops->legacy_vmsd;
         int failed;
@@ -368,7 +388,6 @@ void machine_state_load_registers(const GByteArray *bytes)
         load_pending(file, cpu);
     }
     qemu_fclose(file);
-    object_unref(OBJECT(channel));
 }
 
 static int save_devices(QEMUFile *file)
@@ -624,19 +643,11 @@ bool machine_state_load_live(const char *recording, char *const *names, unsigned
 
 GByteArray *machine_state_save_epoch(void)
 {
-    QIOChannelBuffer *channel = qio_channel_buffer_new(256 * 1024);
-    QEMUFile *file = qemu_file_new_output(QIO_CHANNEL(channel));
-    g_autoptr(GByteArray) bytes = g_byte_array_new();
-    int failed = save_cpus(file);
+    QIOChannelBuffer *channel;
+    QEMUFile *file = create_in_memory(&channel);
+    int failed = save_cpus(file) ?: save_devices(file) ?: qemu_file_get_error(file);
+    g_autoptr(GByteArray) bytes = close_in_memory(file, channel);
 
-    if (!failed) {
-        failed = save_devices(file);
-    }
-    qemu_fflush(file);
-    failed = failed ?: qemu_file_get_error(file);
-    g_byte_array_append(bytes, channel->data, channel->usage);
-    qemu_fclose(file);
-    object_unref(OBJECT(channel));
     return failed ? NULL : g_steal_pointer(&bytes);
 }
 
@@ -660,18 +671,13 @@ static bool load_epoch(QEMUFile *file, uint64_t replayed, Error **errp)
 
 bool machine_state_load_epoch(const GByteArray *state, Error **errp)
 {
-    QIOChannelBuffer *channel = qio_channel_buffer_new(state->len);
     uint64_t replayed = digest_of_vcpus();
-    QEMUFile *file;
+    QEMUFile *file = open_in_memory(state);
     bool loaded;
 
     memory_map_uncover();
-    memcpy(channel->data, state->data, state->len);
-    channel->usage = state->len;
-    file = qemu_file_new_input(QIO_CHANNEL(channel));
     loaded = load_epoch(file, replayed, errp);
     qemu_fclose(file);
-    object_unref(OBJECT(channel));
     if (loaded) {
         let_qemu_trap_points();
     }

@@ -2,6 +2,7 @@
 """Running a command to its end, and looking at processes that do not come to it."""
 
 import subprocess
+import time
 
 from tests.lib.tap import check
 
@@ -35,3 +36,11 @@ def backtraces(pid):
         return done.stdout
     except (FileNotFoundError, subprocess.TimeoutExpired) as error:
         return f"no backtraces: {error}"
+
+
+def wait_until(what, is_so, patience_s=120):
+    """Return when it is so; fail, and say what is wrong, if that takes too long."""
+    deadline = time.monotonic() + patience_s
+    while not is_so():
+        check(time.monotonic() < deadline, what)
+        time.sleep(0.02)

@@ -8,24 +8,17 @@ import subprocess
 import time
 
 from tests.lib.guest_recording import end, stock_command
+from tests.lib.process import wait_until
 from tests.lib.switch import PluggedGuest, Switch
 from tests.lib.tap import check
 from tests.lib.tool import REPRISE, kill_emulator, need, stop_tool
 
-PATIENCE_S = 120
 QUIT_S = 10
 SERVER_MAC, CLIENT_MAC = "52:54:00:00:00:01", "52:54:00:00:00:02"
 SERVES = "ip addr add 10.0.2.1/24 dev eth0; ip link set eth0 up; counter serve -e 10 7000"
 ASKS = ("ip addr add 10.0.2.2/24 dev eth0; ip link set eth0 up; "
         "counter ask -w 2 10.0.2.1 7000 %d; echo status $?")
 RESULT = re.compile(r"counter: answers=(\d+) first=1 last=(\d+) median_ms=(\S+) longest_ms=(\S+)")
-
-
-def wait_until(what, is_so):
-    deadline = time.monotonic() + PATIENCE_S
-    while not is_so():
-        check(time.monotonic() < deadline, what)
-        time.sleep(0.02)
 
 
 class _Tool:

@@ -11,7 +11,7 @@ import threading
 import time
 
 from tests.lib.guest_recording import GuestWorkspace, end, kill_recorder, stock_command
-from tests.lib.process import one_line, run
+from tests.lib.process import one_line, run, wait_until
 from tests.lib.qmp import Qmp
 from tests.lib.tap import after_test, check, main, test, test_each
 from tests.lib.tool import REPRISE, need, stop_tool
@@ -25,13 +25,6 @@ PING = ("ip addr add 10.0.2.15/24 dev eth0; ip link set eth0 up; "
         "until ip neigh | grep -q lladdr; do ping -c 1 -W 1 -s 0 10.0.2.2 >/dev/null; done; "
         "i=0; while :; do i=$((i+1)); echo line $i; "
         "ping -c 1 -W 1 -s $i 10.0.2.2 >/dev/null & sleep 0.05; done")
-
-
-def wait_until(what, is_so):
-    deadline = time.monotonic() + PATIENCE_S
-    while not is_so():
-        check(time.monotonic() < deadline, what)
-        time.sleep(0.02)
 
 
 def point_of(directory, epoch):

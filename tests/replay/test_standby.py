@@ -9,9 +9,9 @@ import signal
 import time
 
 from tests.lib.guest_recording import GuestWorkspace, stock_command
-from tests.lib.process import one_line, run
+from tests.lib.process import one_line, run, wait_until
 from tests.lib.qmp import Qmp
-from tests.lib.standby import Conversation, Protected, Standby, wait_until
+from tests.lib.standby import Conversation, Protected, Standby
 from tests.lib.tap import after_test, check, main, test, test_each
 from tests.lib.tool import REPRISE, emulator_of
 
