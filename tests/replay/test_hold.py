@@ -228,6 +228,7 @@ def what_cannot_be_held_is_refused():
 def what_is_not_held_is_not_released():
     path = work.path("qmp")
     recorder, qmp = start(work.place("plain"), path, "--run", COUNT)
+    wait_until("it is not recorded", lambda: "epochs" in qmp("query-recorder")["return"])
     answer = qmp("recorder-release", epoch=1)
     check("no output is held" in answer["error"]["desc"], answer)
     check("held-bytes" not in qmp("query-recorder")["return"], "held-bytes")
