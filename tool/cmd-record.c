@@ -62,6 +62,10 @@ G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Record, record_clear)
 
 /* --- the command line ------------------------------------------------------- */
 
+#define EXIT_STATUS \
+    "exit status: 0 recorded completely; 1 the recording ended early, and why;\n" \
+    "2 nothing was recorded\n"
+
 static const char record_usage[] =
     "usage: reprise record -o DIR [OPTION...] [-- QEMU ARG...]\n"
     "\n"
@@ -105,8 +109,7 @@ static const char record_usage[] =
     "                    generator has no test for it; for tests\n"
     "  --help            show this text\n"
     "\n"
-    "exit status: 0 recorded completely; 1 the recording ended early, and why;\n"
-    "2 nothing was recorded\n";
+    EXIT_STATUS;
 
 static const char protect_usage[] =
     "usage: reprise protect -o DIR --qmp SOCK [OPTION...] [-- QEMU ARG...]\n"
@@ -124,7 +127,7 @@ static const char protect_usage[] =
     "  --live          each epoch has the state of devices, too\n"
     "  --help          show this text\n"
     "\n"
-    "exit status: as of reprise record\n";
+    EXIT_STATUS;
 
 /* Return what is wrong with the options, in words, or NULL. */
 static const char *check_options(const Record *record)
