@@ -205,6 +205,7 @@ RecorderInfo *qmp_query_recorder(Error **errp)
         player_query(info);
         debugger_query(info);
     }
+    player_query_last(info);
     recorder_limits_query(info);
     info->x_chaos = recorder_active() && chaos.seed ? chaos_text(&chaos) : NULL;
     return g_steal_pointer(&info);
@@ -273,6 +274,10 @@ char *recorder_status_text(const RecorderInfo *info)
         if (last) {
             g_string_append_printf(text, "  the last recording, %s, %s: %s\n", last->directory,
                                    last->complete ? "is complete" : "ended early", last->reason);
+        }
+        if (info->last_replay) {
+            g_string_append_printf(text, "  the last replay %s\n", info->last_replay->divergence ?:
+                                   "was identical");
         }
         return g_strdup(text->str);
     }

@@ -44,6 +44,7 @@ typedef struct Player {
     /* Of each vCPU, the position up to which console output was shown; NULL: show all output. */
     Position *shown;
 
+    RecorderReplayEnd *last;    /* how the last replay ended, unless one goes on; or NULL */
     char *divergence;           /* the first one, in words, or NULL; atomic */
     struct {                    /* where it was seen */
         bool known;             /* false: in RAM or DMA, at the end */
@@ -124,6 +125,9 @@ void player_new_schedule(RecorderVcpu *const v[], bool one_at_a_time);
 bool player_wait_for_dma(CPUState *cpu, const ScheduleWait *wait);
 /* Replay DMA up to its cut.  All vCPUs are stopped at their cuts or ends.  Main thread. */
 void player_finish_dma(void);
+
+/* player-session.c: keep and tell how the replay ended; @end is the player's then. */
+void player_tell_end(RecorderReplayEnd *end);
 
 /*
  * player-session.c: set where the streams stop when the vCPUs run next, as player_go_on() does.

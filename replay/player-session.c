@@ -7,8 +7,10 @@
 #include "exec/cputlb.h"
 #include "hw/boards.h"
 #include "hw/core/cpu.h"
+#include "qapi/clone-visitor.h"
 #include "qapi/error.h"
 #include "qapi/qapi-events-recorder-replay.h"
+#include "qapi/qapi-visit-recorder-replay.h"
 #include "system/cpus.h"
 #include "system/runstate.h"
 
@@ -308,6 +310,7 @@ bool player_start(const char *directory, const PlayerOptions *options, Error **e
     }
     replay_port = &player_port;
     recorder_mode = RECORDER_REPLAYING;
+    g_clear_pointer(&player.last, qapi_free_RecorderReplayEnd);
     player.recording = g_strdup(directory);
     player.started_us = g_get_monotonic_time();
     recorder_listen_to_signal(true);
@@ -341,6 +344,18 @@ void player_query(RecorderInfo *info)
         info->has_progress = true;
         info->progress = player.furthest;
     }
+}
+
+void player_query_last(RecorderInfo *info)
+{
+    info->last_replay = player.last ? QAPI_CLONE(RecorderReplayEnd, player.last) : NULL;
+}
+
+void player_tell_end(RecorderReplayEnd *end)
+{
+    end->identical = !end->divergence;
+    player.last = end;
+    qapi_event_send_recorder_replayed(end);
 }
 
 /* Compare RAM with the digest in the manifest, and set player.divergence if they differ. */
@@ -390,19 +405,20 @@ void player_tell_divergence(void)
 static void finish(void)
 {
     g_autoptr(Point) point = point_new(player.manifest->n_vcpus);
-    g_autofree char *end = NULL;
+    RecorderReplayEnd *end;
     ParanoidCounts counts;
-    RecorderCompared compared;
-    uint64_t n_epochs;
-    bool has_compared;
 
     if (player.arrived || (!player.divergence && qatomic_read(&player.n_running))) {
         return;         /* a debugger's replay, or the user has paused the machine */
     }
     recorder_query_point(point);
-    end = point_format(point);
+    end = g_new0(RecorderReplayEnd, 1);
+    if (!player.manifest->complete || player.stops_early) {
+        end->cut = point_format(point);
+    }
     player_finish_dma();
-    n_epochs = epoch_check_compared();
+    end->epochs = epoch_check_compared();
+    end->has_epochs = end->epochs;
     /* The manifest has a digest of RAM at the end of the recording alone. */
     if (!player.divergence && !player.cut_off && player.manifest->end) {
         judge_memory();
@@ -410,16 +426,17 @@ static void finish(void)
     player_leave();
     digest_trace_end();
     watch_log_end();
-    has_compared = paranoid_end(&counts);
-    compared = (RecorderCompared) {
-        .checks = counts.checks, .translations = counts.translations, .blocks = counts.blocks,
-    };
+    if (paranoid_end(&counts)) {
+        end->compared = g_new0(RecorderCompared, 1);
+        end->compared->checks = counts.checks;
+        end->compared->translations = counts.translations;
+        end->compared->blocks = counts.blocks;
+    }
     if (player.divergence) {
         player_tell_divergence();
+        end->divergence = g_strdup(player.divergence);
     }
-    qapi_event_send_recorder_replayed(!player.divergence, player.divergence,
-                                      player.manifest->complete && !player.stops_early ? NULL : end,
-                                      has_compared ? &compared : NULL, n_epochs != 0, n_epochs);
+    player_tell_end(end);
 }
 
 void player_end(void)

@@ -59,6 +59,8 @@ bool player_start(const char *directory, const PlayerOptions *options, Error **e
 
 /* Add directory, time, position of DMA and progress of the current replay to @info. */
 void player_query(RecorderInfo *info);
+/* Add how the last replay ended to @info, unless one goes on. */
+void player_query_last(RecorderInfo *info);
 
 /* --- for a debugger; called with all vCPUs paused ------------------------------------ */
 

@@ -217,12 +217,13 @@ void standby_go_live(uint64_t number, uint64_t released)
     kept = g_steal_pointer(&standby.kept);
     player_leave();
     if (!load(state, &failure)) {
-        g_autofree char *why = g_strdup_printf("cannot take over: epoch %" PRIu64 ": %s", number,
-                                               error_get_pretty(failure));
+        RecorderReplayEnd *end = g_new0(RecorderReplayEnd, 1);
 
+        end->divergence = g_strdup_printf("cannot take over: epoch %" PRIu64 ": %s", number,
+                                          error_get_pretty(failure));
         error_free(failure);
         free_all_kept(kept);
-        qapi_event_send_recorder_replayed(false, why, NULL, NULL, false, 0);
+        player_tell_end(end);
         return;
     }
     vm_start();

@@ -10,7 +10,10 @@ import subprocess
 import tempfile
 import time
 
+from tests.lib.tap import check
 from tests.lib.tool import BIN
+
+PATIENCE_S = 120
 
 
 class Qmp:
@@ -18,7 +21,7 @@ class Qmp:
 
     def __init__(self, path, process):
         self.socket = socket.socket(socket.AF_UNIX)
-        self.socket.settimeout(120)
+        self.socket.settimeout(PATIENCE_S)
         while True:
             try:
                 self.socket.connect(path)
@@ -68,6 +71,25 @@ class Qmp:
                     self.events.remove(event)
                     return event.get("data")
             self._read()
+
+    def replayed(self):
+        """How the replay ended.  Its event may have come before this connection."""
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            info = self("query-recorder")["return"]
+            if "last-replay" in info:
+                return info["last-replay"]
+            check(time.monotonic() < deadline, f"the replay does not end: {info}")
+            time.sleep(0.02)
+
+    def replay_from_here(self, directory):
+        """Replay by a QEMU that was started to replay nothing: --until 0 --pause-at-end.
+
+        No event of this replay can come before this connection.
+        """
+        self.replayed()
+        self.events.clear()
+        check(self("recorder-replay", directory=directory) == {"return": {}}, "it was refused")
 
     def close(self):
         with contextlib.suppress(ConnectionError):      # a command that came too late to be sent

@@ -346,7 +346,7 @@ def straight(workspace, directory, moments):
             qmp = Qmp(socket, process)
         else:
             qmp("recorder-replay", directory=directory, until=moment)
-        ended = qmp.event("RECORDER_REPLAYED")
+        ended = qmp.replayed()
         check(ended["identical"], ended)
         yield moment, qmp("query-recorder-digests")["return"]
     if process:

@@ -115,11 +115,12 @@ def low_disk_space_is_told_once():
     work.replay(directory)
 
 
-def replayed(directory, *options):
+def replayed(directory):
     """A replay's events, and what query-recorder said meanwhile."""
     path = work.path("replay.qmp")
-    process = work.start("replay", directory, "--qmp", path, "--pause-at-end", *options)
+    process = work.start("replay", directory, "--qmp", path, "--until", "0", "--pause-at-end")
     qmp = Qmp(path, process)
+    qmp.replay_from_here(directory)
     shown, deadline = [], time.monotonic() + PATIENCE_S
     while not qmp.named("RECORDER_REPLAYED"):
         now = status(qmp)

@@ -255,8 +255,9 @@ def all_are_refused_too(qmp):
 @test
 def nobody_saves_or_loads_a_replay():
     path = work.path("qmp")
-    process = work.start("replay", replayed(), "--qmp", path, "--pause-at-end")
+    process = work.start("replay", replayed(), "--qmp", path, "--until", "0", "--pause-at-end")
     qmp = Qmp(path, process)
+    qmp.replay_from_here(replayed())
     wait_until(lambda: status(qmp)["state"] == "replaying")
     all_are_refused_too(qmp)
     check(qmp.event("RECORDER_REPLAYED")["identical"], "it diverged")

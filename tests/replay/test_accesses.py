@@ -314,7 +314,7 @@ def memory(directory, *args):
     socket = work.path("qmp")
     process = work.start("replay", directory, "--qmp", socket, "--pause-at-end", *args)
     qmp = Qmp(socket, process)
-    check(qmp.event("RECORDER_REPLAYED")["identical"], "it diverged")
+    check(qmp.replayed()["identical"], "it diverged")
     path = work.path("memory")
     qmp("pmemsave", val=RAM_BASE, size=MEM_MIB << 20, filename=path)
     qmp("quit")
@@ -389,10 +389,10 @@ def a_file_gets_the_lines_and_must_be_new():
     address = labels["target"]
     process = work.start("replay", directory, "--qmp", socket, "--pause-at-end", "--until", "1")
     qmp = Qmp(socket, process)
-    qmp.event("RECORDER_REPLAYED")
+    qmp.replayed()
     wanted = {"address": address, "file": path}
     check(qmp("recorder-replay", directory=directory, watch=wanted) == {"return": {}}, "refused")
-    check(qmp.event("RECORDER_REPLAYED")["identical"], "it diverged")
+    check(qmp.replayed()["identical"], "it diverged")
     with open(path, encoding="utf-8") as file:
         lines = [parse(line.strip()) for line in file]
     check(lines == watch_again(directory, address), lines)

@@ -35,7 +35,7 @@ def recorded():
 
 def state(qmp):
     """When it has stopped: where, all registers, all memory."""
-    ended = qmp.event("RECORDER_REPLAYED")
+    ended = qmp.replayed()
     check(ended["identical"], ended)
     registers = qmp("human-monitor-command", **{"command-line": "info registers -a"})["return"]
     ram = work.path("ram")
@@ -149,7 +149,7 @@ def one_replay_can_go_back_and_forth():
         refused = qmp("recorder-replay", directory=directory, until=last + 1)["error"]["desc"]
         check("outside" in refused, "a moment outside")
         qmp("recorder-replay", directory=directory)
-        check(qmp.event("RECORDER_REPLAYED") == {"identical": True}, "the end")
+        check(qmp.replayed() == {"identical": True}, "the end")
 
 
 @test

@@ -77,7 +77,7 @@ def digests_at(moment, *args):
     process = work.start("replay", with_orders(), "--order", "karma", "--until", str(moment),
                          "--qmp", socket, "--pause-at-end", *args)
     qmp = Qmp(socket, process)
-    ended = qmp.event("RECORDER_REPLAYED")
+    ended = qmp.replayed()
     digests = qmp("query-recorder-digests")["return"]
     qmp("quit")
     end(process)

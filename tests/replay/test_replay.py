@@ -282,9 +282,10 @@ def vcpus_are_not_pinned_to_cores_after_a_divergence():
     raced(0)
     path = work.path("qmp")
     process = work.start("replay", change_an_interrupt(work.path("racey-0")), "--qmp", path,
-                         "--pause-at-end",
+                         "--until", "0", "--pause-at-end",
                          prefix=["taskset", "-c", ",".join(map(str, cores))])
     qmp = Qmp(path, process)
+    qmp.replay_from_here(work.path("spoiled"))
     pinned = []
     while not qmp.named("RECORDER_REPLAYED"):
         pinned += [own for own in cores_of_vcpus(qmp) if own < cores]
