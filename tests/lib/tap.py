@@ -12,6 +12,9 @@
 A test passes when it returns, fails when it raises, and is skipped with skip(reason) when this
 machine cannot run it.  tests/run runs all files; `python3 -m tests.FOLDER.test_NAME [WORD ...]`,
 from the top of the checkout, runs one, or those of its tests whose name has one of the words.
+
+A long test varies what another one of its file tests.  `make check` leaves it out; the soak runs it
+(`python3 -m tests.FOLDER.test_NAME --long`).
 A file whose tests make recordings has a workspace (workspace.py) and gives it to main().
 """
 
@@ -20,7 +23,10 @@ import os
 import sys
 import traceback
 
+LONG = "--long"                 # the argument that asks for long tests alone
+
 _tests = []
+_long = set()                   # their names
 _cleanups = []
 
 
@@ -33,12 +39,19 @@ def test(function):
     return function
 
 
-def test_each(values):
-    """A test per value; the function gets the value."""
+def long_test(function):
+    _long.add(function.__name__)
+    return test(function)
+
+
+def test_each(values, long=()):
+    """A test per value; the function gets the value.  For the values of @long they are long."""
     def decorate(function):
-        for value in values:
-            _tests.append((f"{function.__name__}[{value}]",
-                           lambda value=value: function(value)))
+        for value in [*values, *long]:
+            name = f"{function.__name__}[{value}]"
+            _tests.append((name, lambda value=value: function(value)))
+            if value in long:
+                _long.add(name)
         return function
     return decorate
 
@@ -94,11 +107,17 @@ def _run_one(number, name, function, workspace):
 
 
 def main(workspace=None):
-    """Run all tests of this file, or those that the command line names.  Does not return."""
+    """Run all tests of this file but the long ones, or those that the command line names.
+
+    Does not return.
+    """
     wanted = sys.argv[1:]
-    tests = [t for t in _tests if not wanted or any(w in t[0] for w in wanted)]
+    if wanted in ([], [LONG]):
+        tests = [t for t in _tests if (t[0] in _long) == bool(wanted)]
+    else:
+        tests = [t for t in _tests if any(w in t[0] for w in wanted)]
     if not tests:
-        sys.exit(f"no test has a name with {' or '.join(wanted)}")
+        sys.exit(f"no test is long or has a name with {' or '.join(wanted)}")
     print(f"1..{len(tests)}", flush=True)
     with workspace or contextlib.nullcontext():
         results = [_run_one(i, *t, workspace) for i, t in enumerate(tests, 1)]

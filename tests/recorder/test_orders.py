@@ -19,7 +19,6 @@ from tests.lib.tool import BIN, REPRISE, info
 
 work = GuestWorkspace()
 MUCH_MIB = 4096
-ALONE = ["karma", "karma:1024", "karma:0", "rerun", "rerun:256"]
 ALL = "fdr,karma:4096,rerun:4096"
 NAMES = ["fdr", "karma", "rerun"]
 SEED = 7
@@ -50,7 +49,7 @@ def raced(order):
                   "--run", "racey -t 4 -n 10000")
 
 
-@test_each(ALONE)
+@test_each(["karma:1024", "rerun"], long=["karma", "karma:0", "rerun:256"])
 def a_race_replays_identically(order):
     directory, recorded = raced(order)
     check_race(directory)
@@ -94,7 +93,7 @@ def a_bare_guest_replays_identically(how):
         replays(directory, recorded, "--order", name)
 
 
-@test_each(["karma", "rerun:1000", ALL])
+@test_each([ALL], long=["karma", "rerun:1000"])
 def replay_begins_at_any_checkpoint(order):
     disk = work.path("disk")
     with open(disk, "wb") as file:
@@ -112,7 +111,7 @@ def replay_begins_at_any_checkpoint(order):
     os.remove(disk)
 
 
-@test_each(["karma", "karma:0", "rerun", ALL])
+@test_each(["karma", ALL], long=["karma:0", "rerun"])
 def a_killed_recorder_loses_little(order):
     """What it showed half a second before; a repaired recording replays by each order."""
     directory = work.place("killed")

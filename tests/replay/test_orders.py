@@ -17,7 +17,7 @@ DISK_WORK = ("cp /bin/busybox /dev/vda; sync; echo 3 > /proc/sys/vm/drop_caches;
              "dd if=/dev/vda of=/dev/null bs=64k")
 # Short episodes begin everywhere, also where replay cannot stop: before an exception is taken.
 ORDERS = "fdr,karma:300,rerun:1000"
-EXCURSIONS = 8
+EXCURSIONS = 4
 
 WAYS = {
     "the first": [],

@@ -30,6 +30,9 @@ SMALL = {            # rounds, so that each takes about a second
     "locks": 100000, "logbook": 50000, "pipes": 500, "private": 4, "racey": 100000, "remap": 20,
     "signals": 10, "syscalls": 60, "vectors": 20000,
 }
+# Those that run in one guest, with as many threads as it has vCPUs.
+ALONE = ["counter counters faults logbook", "private remap vectors"]
+TOGETHER = ["racey locks forkstorm", "pipes signals syscalls handoff"]
 
 
 def cycle(name, command, *qemu_args, changes=(), smp=1, options=()):
@@ -60,18 +63,19 @@ def every_program_is_here():
     sources = os.listdir(os.path.join(TOP, "tests/guest"))
     programs = {f[:-2] for f in sources if f.endswith(".c")} - {"guest"}
     check(programs == set(SMALL), f"{programs ^ set(SMALL)}")
+    check(sorted(" ".join([*ALONE, *TOGETHER]).split()) == sorted(SMALL), "one is never run")
 
 
-@test_each(sorted(SMALL))
-def program_replays_identically(program):
-    cycle(program, f"{program} -n {SMALL[program]}")
+@test_each(ALONE)
+def programs_on_one_vcpu_replay_identically(programs):
+    cycle("one", " && ".join(f"{program} -n {SMALL[program]}" for program in programs.split()))
 
 
 DISK_WORK = ("dd if=/dev/urandom of=/dev/vda bs=64k count=32 2>/dev/null; sync; "
              "echo 3 > /proc/sys/vm/drop_caches; md5sum /dev/vda")
 
 
-@test_each(["pci", "mmio", "pci iothread"])
+@test_each(["mmio", "pci iothread"], long=["pci"])
 def disk_replays_identically(how):
     """The disk is gone when the recording is replayed."""
     disk = work.path("disk")
@@ -165,7 +169,7 @@ def network_replays_identically():
     check(digest in console, console)
 
 
-@test_each(["virt,gic-version=3", "virt,gic-version=3,its=off"])
+@test_each(["virt,gic-version=3"], long=["virt,gic-version=3,its=off"])
 def machine_replays_identically(machine):
     cycle("machine", "forkstorm -n 5", changes=(("virt", machine),))
 
@@ -221,11 +225,11 @@ def an_access_to_a_device_and_to_memory_ends_the_recording(vcpus):
 
 
 # The last: what is not the default must be so in the replay, too.
-CPUS = ["cortex-a57", "cortex-a76,pmu=off", "neoverse-n1",
-        "max", "max,pmu=off,sve-max-vq=2,sme=off,lpa2=off,pauth-impdef=on"]
+CPUS = ["cortex-a57", "max,pmu=off,sve-max-vq=2,sme=off,lpa2=off,pauth-impdef=on"]
+MORE_CPUS = ["cortex-a76,pmu=off", "neoverse-n1", "max"]
 
 
-@test_each(CPUS)
+@test_each(CPUS, long=MORE_CPUS)
 def cpu_model_replays_identically(cpu):
     cycle("cpu", "forkstorm -n 5", changes=(("cortex-a72,pmu=off", cpu),))
 
@@ -239,7 +243,7 @@ def a_32_bit_program_replays_identically():
 
 # --- several vCPUs ------------------------------------------------------------------------
 
-@test_each(["racey locks forkstorm", "pipes signals syscalls handoff"])
+@test_each(TOGETHER)
 def programs_on_four_vcpus_replay_identically(programs):
     cycle("smp", " && ".join(f"{p} -t 4 -n {max(1, SMALL[p] // 4)}" for p in programs.split()),
           smp=4)

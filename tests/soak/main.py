@@ -39,6 +39,7 @@ from tests.soak.epoch_cases import SHARED as SHARED_EPOCHS, epoch_cases
 from tests.soak.fault_cases import fault_cases
 from tests.soak.fuzz_cases import fuzz_cases
 from tests.soak.guest import PLACE, PROGRAMS, Failure, Recording
+from tests.soak.long_cases import long_cases
 from tests.soak.model_cases import model_cases
 from tests.soak.server_cases import server_cases
 from tests.soak.smp import smp_cases
@@ -195,7 +196,8 @@ def is_meant(name, word):
 
 def all_cases():
     return (one_vcpu_cases() + smp_cases() + damage_cases() + fault_cases() + travel_cases() +
-            epoch_cases() + fuzz_cases() + model_cases() + chaos_cases() + server_cases())
+            epoch_cases() + fuzz_cases() + model_cases() + chaos_cases() + server_cases() +
+            long_cases())
 
 
 def parse_arguments():
