@@ -125,6 +125,8 @@ static bool valid_origin(const Manifest *manifest, GError **error)
 
     return (!manifest->devices ||
             valid_list(manifest->devices, "devices", MANIFEST_MAX_DEVICES, error)) &&
+           (!manifest->disks ||
+            valid_list(manifest->disks, "disks", MANIFEST_MAX_DISKS, error)) &&
            (!manifest->command ||
             valid_list(manifest->command, "command", MANIFEST_MAX_WORDS, error)) &&
            valid_list(directory, "directory", 1, error);

@@ -256,6 +256,10 @@ static bool load_origin(Manifest *manifest, GKeyFile *keys, GError **error)
     if (!manifest->devices) {
         return manifest_invalid(error, "no usable devices in [origin]");
     }
+    manifest->disks = g_key_file_get_string_list(keys, "origin", "disks", NULL, NULL);
+    if (!manifest->disks && g_key_file_has_key(keys, "origin", "disks", NULL)) {
+        return manifest_invalid(error, "no usable disks in [origin]");
+    }
     manifest->command_directory = get_text(keys, "origin", "directory", error);
     return manifest->command_directory &&
            get_bool(keys, "origin", "live", &manifest->live, error) &&

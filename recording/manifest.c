@@ -88,6 +88,7 @@ void manifest_free(Manifest *manifest)
     point_free(manifest->cut);
     g_strfreev(manifest->command);
     g_strfreev(manifest->devices);
+    g_strfreev(manifest->disks);
     g_free(manifest->command_directory);
     g_free(manifest->register_digests);
     g_free(manifest->instructions);
@@ -137,6 +138,9 @@ static void set_origin(GKeyFile *keys, const Manifest *manifest)
         g_key_file_set_boolean(keys, "origin", "standby", true);
     }
     set_list(keys, "devices", manifest->devices);
+    if (manifest->disks) {
+        set_list(keys, "disks", manifest->disks);
+    }
     g_key_file_set_string(keys, "origin", "directory", text_or_empty(manifest->command_directory));
     if (manifest->command) {
         set_list(keys, "command", manifest->command);

@@ -53,6 +53,7 @@ typedef struct Manifest {
     char **command;             /* QEMU's command line; NULL: unknown */
     char *command_directory;    /* where it was started; "" if unknown */
     char **devices;             /* path and type of each device, sorted */
+    char **disks;               /* those that the guest may write, sorted; NULL: none */
 
     /* The end.  The fields from @seconds on have no meaning unless @end is set. */
     bool complete;
@@ -79,6 +80,7 @@ typedef struct Manifest {
 #define MANIFEST_MAX_CHECKPOINTS 10000
 #define MANIFEST_MAX_WORDS       1000       /* of QEMU's command line */
 #define MANIFEST_MAX_DEVICES     5000
+#define MANIFEST_MAX_DISKS       100
 
 /*
  * Return the manifest of a recording that this build starts, of a machine with

@@ -19,6 +19,7 @@
 #include "system/runstate.h"
 #include "system/system.h"
 
+#include "hw/recorder/disks.h"
 #include "hw/recorder/live.h"
 #include "hw/recorder/machine-state.h"
 #include "recording/epoch-state.h"
@@ -160,6 +161,7 @@ bool standby_open(const char *directory, Error **errp)
         return false;
     }
     if (!recorder_is_recorded_machine(player.manifest, errp) ||
+        !recorder_are_own_disks(player.manifest->disks, errp) ||
         !is_free(directory, errp)) {
         return false;
     }
@@ -205,6 +207,7 @@ void standby_go_live(uint64_t number, uint64_t released)
     g_autoptr(GError) error = NULL;
     g_autoptr(GByteArray) state = epoch_state_read(player.recording, number, &error);
     g_autofree char *objection = NULL;
+    g_autofree char *directory = g_strdup(player.recording);
     GQueue *kept;
     Error *failure = NULL;
 
@@ -216,7 +219,7 @@ void standby_go_live(uint64_t number, uint64_t released)
     vm_stop(RUN_STATE_PAUSED);          /* no end of the replay: player.arrived is still set */
     kept = g_steal_pointer(&standby.kept);
     player_leave();
-    if (!load(state, &failure)) {
+    if (!recorder_disks_roll_back(directory, number, &failure) || !load(state, &failure)) {
         RecorderReplayEnd *end = g_new0(RecorderReplayEnd, 1);
 
         end->divergence = g_strdup_printf("cannot take over: epoch %" PRIu64 ": %s", number,

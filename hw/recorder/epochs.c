@@ -41,6 +41,7 @@
 #include "hw/recorder/stand-still.h"
 #include "hw/recorder/target.h"
 #include "hw/recorder/vcpu.h"
+#include "recording/disk-undo.h"
 #include "recording/epoch-state.h"
 #include "recording/epochs.h"
 
@@ -338,6 +339,7 @@ void recorder_epochs_forget_states(uint64_t before)
 {
     for (; epochs.with_devices && epochs.first_state < before; epochs.first_state++) {
         epoch_state_remove(epochs.directory_fd, epochs.first_state);
+        disk_undo_remove(epochs.directory_fd, epochs.first_state);
     }
 }
 

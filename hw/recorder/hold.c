@@ -159,11 +159,6 @@ void recorder_hold_query(RecorderInfo *info)
 
 /* --- start and end ------------------------------------------------------------------------ */
 
-bool recorder_can_hold(Error **errp)
-{
-    return recorder_disks_are_read_only("hold output", "would be seen at once", errp);
-}
-
 /* Refuse a new device: what it sends would be seen at once. */
 static bool refuse_device(DeviceListener *self, const QDict *options, bool from_json, Error **errp)
 {

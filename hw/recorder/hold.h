@@ -13,8 +13,6 @@
 
 #include "hw/recorder/outlet.h"
 
-/* Return false and set @errp if the guest has output of a kind that cannot be held. */
-bool recorder_can_hold(Error **errp);
 /*
  * Begin.  Pause the guest while more than @most bytes are held; 0: hold nothing.  Return false and
  * set @errp on failure.

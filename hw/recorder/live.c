@@ -7,16 +7,16 @@
  * loads it must have the same devices, so QEMU's command line is kept for the user.
  *
  * What is not part of the state is refused, so that nothing differs silently: disks that the guest
- * may write, since they go on changing; devices that QEMU cannot migrate.
+ * may write (disks.h), since they go on changing; devices that QEMU cannot migrate.
  */
 #include "qemu/osdep.h"
 #include "hw/boards.h"
 #include "hw/qdev-core.h"
 #include "migration/migration.h"
 #include "qapi/error.h"
-#include "system/block-backend.h"
 #include "system/runstate.h"
 
+#include "hw/recorder/disks.h"
 #include "hw/recorder/live.h"
 #include "hw/recorder/machine-state.h"
 #include "hw/recorder/recorder.h"
@@ -27,24 +27,8 @@
 
 /* --- recording ---------------------------------------------------------------------- */
 
-bool recorder_disks_are_read_only(const char *what, const char *why, Error **errp)
-{
-    for (BlockBackend *disk = blk_all_next(NULL); disk; disk = blk_all_next(disk)) {
-        if (blk_is_available(disk) && blk_is_writable(disk)) {
-            error_setg(errp, "cannot %s, since what the guest writes to disk %s %s: make it "
-                       "read-only", what, *blk_name(disk) ? blk_name(disk) : "without a name", why);
-            return false;
-        }
-    }
-    return true;
-}
-
 bool recorder_can_go_live(Error **errp)
 {
-    if (!recorder_disks_are_read_only("make checkpoints to go live from", "is no part of them",
-                                      errp)) {
-        return false;
-    }
     if (migration_is_blocked(errp)) {
         error_prepend(errp, "cannot make checkpoints to go live from: ");
         return false;
@@ -109,6 +93,7 @@ void recorder_describe_origin(Manifest *manifest)
     manifest->live = true;
     manifest->command = own_command();
     manifest->devices = own_devices();
+    manifest->disks = recorder_own_disks();
     manifest->command_directory = g_strdup(manifest_is_line(directory) ? directory : "");
 }
 
@@ -135,6 +120,11 @@ static bool choose_checkpoint(const char *directory, const Manifest *manifest, b
     if (n == 0 || (has_from && from >= n)) {
         error_setg(errp, n ? "%s has no checkpoint %u: its last is %u" :
                    "%s is not complete: it has no checkpoint", directory, from, n - 1);
+        return false;
+    }
+    if (manifest->disks) {
+        error_setg(errp, "%s cannot go live: what its guest has written to disk is no part of its "
+                   "checkpoints", directory);
         return false;
     }
     *number = has_from ? from : n - 1;

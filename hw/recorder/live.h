@@ -8,11 +8,6 @@
 
 #include "recording/manifest.h"
 
-/*
- * Return false and set @errp if the guest may write to a disk: then "cannot @what, since what the
- * guest writes to disk d @why".
- */
-bool recorder_disks_are_read_only(const char *what, const char *why, Error **errp);
 /* Return true if the state of all devices can be saved and used again; else set @errp. */
 bool recorder_can_go_live(Error **errp);
 /* Note in @manifest how this QEMU was started. */

@@ -20,6 +20,7 @@
 #include "hw/recorder/access.h"
 #include "hw/recorder/blocker.h"
 #include "hw/recorder/checkpointer.h"
+#include "hw/recorder/disks.h"
 #include "hw/recorder/dma.h"
 #include "hw/recorder/epochs.h"
 #include "hw/recorder/hold.h"
@@ -257,6 +258,9 @@ static bool begin(Error **errp)
     if (!recorder_hold_start(session.hold, errp)) {
         return false;
     }
+    if (session.standby) {
+        recorder_disks_start(session.directory_fd, session.directory);
+    }
     log_writer_hold_waits(session.writer, chaos.hold_waits);
     recorder_translations_start();
     recorder_map_changes_start();
@@ -311,6 +315,7 @@ static void remove_leftovers(void)
     g_autofree char *epochs = g_build_filename(session.directory, EPOCHS_FILE, NULL);
     unsigned n_vcpus = session.manifest->n_vcpus;
 
+    recorder_disks_stop();
     recorder_hold_stop();
     recorder_epochs_stop();
     recorder_epochs_forget_states(recorder_epochs_written() + 2);
@@ -457,7 +462,9 @@ static void first_step(Start *start)
     const RecorderOptions *options = start->options;
     bool was_running = runstate_is_running();
 
-    if (!check_options(options, &start->error)) {
+    if (!check_options(options, &start->error) ||
+        !recorder_can_have_disks(options, &start->error) ||
+        (options->standby && !recorder_active() && !recorder_disks_prepare(&start->error))) {
         return;
     }
     if (recorder_active()) {
@@ -466,7 +473,6 @@ static void first_step(Start *start)
     }
     /* What may migrate is asked before the recorder itself blocks migrations. */
     if (!can_record(&start->error) || (options->live && !recorder_can_go_live(&start->error)) ||
-        (options->hold && !recorder_can_hold(&start->error)) ||
         (options->standby && !recorder_can_protect(&start->error)) ||
         !recorder_block_others(false, &start->error)) {
         return;
@@ -546,6 +552,8 @@ bool coroutine_fn recorder_start(const char *directory, const RecorderOptions *o
         start.thread = g_thread_new("checkpoint", bring_to_disk, &start);
         qemu_coroutine_yield();
         in_main_loop(last_step, &start);
+    } else if (!recorder_active()) {
+        recorder_disks_stop();
     }
     error_propagate(errp, start.error);
     return !start.error;
@@ -635,6 +643,7 @@ static void end(const char *reason)
         g_free(manifest->end_reason);
         manifest->end_reason = g_strdup(error->message);
     }
+    recorder_disks_stop();
     recorder_epochs_forget_states(recorder_epochs_written() + 2);   /* one may have failed */
     recorder_hold_stop();
     recorder_limits_end(manifest->complete, manifest->end_reason);

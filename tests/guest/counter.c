@@ -2,12 +2,13 @@
 /*
  * A server that counts requests, and a client that checks every answer.
  *
- * Usage:  counter serve [-e EVERY] [-l LIE] PORT
+ * Usage:  counter serve [-e EVERY] [-f FILE] [-l LIE] PORT
  *         counter ask [-p SECONDS] [-w MILLISECONDS] ADDRESS PORT AMOUNT
  *         counter [-t THREADS] [-n ROUNDS] [THREADS [ROUNDS]]
  *
  * The server answers the request "K\n" with "K N\n".  N is its own count of requests, of all
  * connections.  With -e it prints "count N" for each N that EVERY divides, before it sends N.
+ * With -f it appends "N" to a file, and has it on the disk, before it sends N.
  * With -l it does one thing wrong at the request number LIE_AT, to show that the client notices;
  * see `lies`.
  *
@@ -31,6 +32,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -48,7 +50,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define USAGE "usage: counter serve [-e EVERY] [-l LIE] PORT\n" \
+#define USAGE "usage: counter serve [-e EVERY] [-f FILE] [-l LIE] PORT\n" \
               "       counter ask [-p SECONDS] [-w MILLISECONDS] ADDRESS PORT AMOUNT\n"
 
 #define LINE_SIZE 64            /* of a request or an answer */
@@ -176,6 +178,7 @@ static void send_at_once(int fd)
 
 static _Atomic uint64_t *requests;      /* of all processes that serve a connection */
 static unsigned long print_every;
+static int journal = -1;                /* a file, or none */
 static Lie lie;
 
 /* Return the next count, true or not; @request: what will be answered. */
@@ -207,6 +210,14 @@ static uint64_t next_count(uint64_t *request)
     }
 }
 
+static void write_down(uint64_t count)
+{
+    if (journal >= 0) {
+        check(dprintf(journal, "%" PRIu64 "\n", count) > 0 && fdatasync(journal) == 0,
+              "cannot write the journal: %m");
+    }
+}
+
 /* Serve a connection until the client closes it, or is lost. */
 static void serve_connection(int fd)
 {
@@ -220,6 +231,7 @@ static void serve_connection(int fd)
 
         check(*line && !*end, "request %s is no number", line);
         count = next_count(&request);
+        write_down(count);
         if (print_every && count % print_every == 0) {
             dprintf(STDOUT_FILENO, "count %" PRIu64 "\n", count);
         }
@@ -266,10 +278,14 @@ static void __attribute__((noreturn)) serve(int argc, char **argv)
     unsigned port;
     int opt, listener;
 
-    while ((opt = getopt(argc, argv, "e:l:")) != -1) {
+    while ((opt = getopt(argc, argv, "e:f:l:")) != -1) {
         switch (opt) {
         case 'e':
             print_every = parse_number(optarg, ULONG_MAX, NULL);
+            break;
+        case 'f':
+            journal = open(optarg, O_WRONLY | O_CREAT | O_APPEND, 0644);
+            check(journal >= 0, "%s: %m", optarg);
             break;
         case 'l':
             lie = parse_lie(optarg);

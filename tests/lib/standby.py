@@ -8,14 +8,18 @@ import subprocess
 import time
 
 from tests.lib.guest_recording import end, stock_command
-from tests.lib.process import wait_until
+from tests.lib.process import run, wait_until
 from tests.lib.switch import PluggedGuest, Switch
 from tests.lib.tap import check
 from tests.lib.tool import REPRISE, kill_emulator, need, stop_tool
 
 QUIT_S = 10
 SERVER_MAC, CLIENT_MAC = "52:54:00:00:00:01", "52:54:00:00:00:02"
-SERVES = "ip addr add 10.0.2.1/24 dev eth0; ip link set eth0 up; counter serve -e 10 7000"
+NETWORK = "ip addr add 10.0.2.1/24 dev eth0; ip link set eth0 up; "
+SERVES = NETWORK + "counter serve -e 10 7000"
+WRITES = ("mkdir /disk; mount -t ext4 /dev/vda /disk; " + NETWORK +
+          "counter serve -e 10 -f /disk/journal 7000")
+DISK_MIB = 64
 ASKS = ("ip addr add 10.0.2.2/24 dev eth0; ip link set eth0 up; "
         "counter ask -w 2 10.0.2.1 7000 %d; echo status $?")
 RESULT = re.compile(r"counter: answers=(\d+) first=1 last=(\d+) median_ms=(\S+) longest_ms=(\S+)")
@@ -52,7 +56,7 @@ class _Tool:
 class Protected(_Tool):
     """`reprise protect` of the stock guest; @place: a directory for sockets and consoles."""
 
-    def __init__(self, place, directory, arch, run_this, *options, smp=1, network=(),
+    def __init__(self, place, directory, arch, run_this, *options, smp=1, more=(),
                  stdout=None):
         need(arch)
         self.directory = directory
@@ -63,7 +67,7 @@ class Protected(_Tool):
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(path)
         super().__init__(place, "primary", "protect", "-o", directory, "--qmp", self.qmp, *options,
-                         "--", *self.command, *network, "-qmp",
+                         "--", *self.command, *more, "-qmp",
                          f"unix:{self.qmp_of_test},server=on,wait=off", stdout=stdout)
         wait_until("QEMU does not start", lambda: os.path.exists(self.qmp))
 
@@ -79,21 +83,53 @@ class Standby(_Tool):
                          *options, "--", *(command or guest.command))
 
 
+STANDBY = ",file.locking=off,format=raw"
+
+
+def drive(image, arch, options=",format=raw"):
+    """QEMU's arguments for a disk; STANDBY: of a standby, while the guest still has it."""
+    bus = "pci" if arch == "x86_64" else "device"
+    return ["-drive", f"file={image},if=none,id=d{options}",
+            "-device", f"virtio-blk-{bus},drive=d"]
+
+
+class Disk:
+    """A disk with a file system for a journal."""
+
+    def __init__(self, place):
+        self.image = os.path.join(place, "disk.raw")
+        with open(self.image, "wb") as file:
+            file.truncate(DISK_MIB << 20)
+        run("mke2fs", "-q", "-F", "-t", "ext4", self.image)
+
+    def check(self, answers):
+        """The file system is sound once its journal is replayed, and each answer was written down
+        once, in order, and none in vain but those that were not asked for any more."""
+        run("e2fsck", "-p", self.image, status=(0, 1))
+        run("e2fsck", "-f", "-n", self.image)
+        counts = run("debugfs", "-R", "cat /journal", self.image).stdout.split()
+        check(counts == [str(i) for i in range(1, len(counts) + 1)], f"{counts}")
+        check(len(counts) == answers, f"{len(counts)} were written down, {answers} were asked for")
+        os.remove(self.image)
+
+
 class Conversation:
     """Of a client with a guest that is killed, and its standby: what came of it."""
 
-    def __init__(self, place, directory, arch, kill_at, delay, answers):
+    def __init__(self, place, directory, arch, kill_at, delay, answers, disk=None):
         """Kill the guest so many seconds after it has shown that many answers, a multiple of
-        10."""
+        10.  With a disk, it writes down each of them before it answers."""
         with contextlib.ExitStack() as stack:
             switch = stack.enter_context(Switch(place))
             ports = {name: switch.port(name) for name in ("primary", "standby", "client")}
             guest = stack.enter_context(
-                Protected(place, directory, arch, SERVES,
-                          network=ports["primary"].arguments(SERVER_MAC)))
+                Protected(place, directory, arch, WRITES if disk else SERVES,
+                          more=[*ports["primary"].arguments(SERVER_MAC),
+                                *(drive(disk.image, arch) if disk else ())]))
             standby = stack.enter_context(
                 Standby(place, guest,
-                        command=[*guest.command, *ports["standby"].arguments(SERVER_MAC)]))
+                        command=[*guest.command, *ports["standby"].arguments(SERVER_MAC),
+                                 *(drive(disk.image, arch, STANDBY) if disk else ())]))
             client = stack.enter_context(
                 PluggedGuest(place, ports["client"], CLIENT_MAC, arch, ASKS % answers))
             wait_until("nobody is served", lambda: b"count %d\r" % kill_at in guest.shown())
@@ -108,5 +144,7 @@ class Conversation:
             runs = [run.port for run in switch.runs(SERVER_MAC)]
             check(runs == ["primary", "standby"], f"the server was at {runs}")
             standby.stop()
+            if disk:
+                disk.check(answers)
             self.median_ms, self.longest_ms = float(result[3]), float(result[4])
             self.silent_s = switch.silence(SERVER_MAC, killed)

@@ -28,10 +28,10 @@ CHANGE_INPUT = os.path.join(BUILD, "core/tests/tools/change-input")
 SMALL = {            # rounds, so that each takes about a second
     "counter": 400, "counters": 10, "faults": 4, "forkstorm": 20, "handoff": 5000,
     "locks": 100000, "logbook": 50000, "pipes": 500, "private": 4, "racey": 100000, "remap": 20,
-    "signals": 10, "syscalls": 60, "vectors": 20000,
+    "sectors": 2000, "signals": 10, "syscalls": 60, "vectors": 20000,
 }
 # Those that run in one guest, with as many threads as it has vCPUs.
-ALONE = ["counter counters faults logbook", "private remap vectors"]
+ALONE = ["counter counters faults logbook", "private remap sectors vectors"]
 TOGETHER = ["racey locks forkstorm", "pipes signals syscalls handoff"]
 
 

@@ -11,7 +11,7 @@ import time
 from tests.lib.guest_recording import GuestWorkspace, stock_command
 from tests.lib.process import one_line, run, wait_until
 from tests.lib.qmp import Qmp
-from tests.lib.standby import Conversation, Protected, Standby
+from tests.lib.standby import STANDBY, Conversation, Disk, Protected, Standby, drive
 from tests.lib.tap import after_test, check, main, test, test_each
 from tests.lib.tool import REPRISE, emulator_of
 
@@ -20,8 +20,9 @@ COUNT = ("i=0; while :; do i=$((i+1)); echo line $i at $(cut -d' ' -f1 /proc/upt
          "sleep 0.02; done")
 
 
-def protect(name, arch="aarch64", *options, run_this=COUNT, smp=1):
-    guest = Protected(work.directory, work.place(name), arch, run_this, *options, smp=smp)
+def protect(name, arch="aarch64", *options, run_this=COUNT, smp=1, more=()):
+    guest = Protected(work.directory, work.place(name), arch, run_this, *options, smp=smp,
+                      more=more)
     after_test(guest.stop)
     return guest
 
@@ -75,6 +76,52 @@ def a_client_does_not_notice():
     talk = Conversation(work.directory, work.place("server"), "x86_64", 50, 0.02, 200)
     print(f"# median {talk.median_ms} ms, longest {talk.longest_ms} ms, silent for "
           f"{talk.silent_s:.2f} s")
+
+
+@test_each(["aarch64"], long=["x86_64"])
+def what_was_written_down_is_on_the_disk(arch):
+    """And nothing else: the standby goes on with the disk that the guest had then."""
+    Conversation(work.directory, work.place("writer"), arch, 50, random.random() / 10, 120,
+                 Disk(work.directory))
+
+
+@test_each(["aarch64 2", "x86_64 1"])
+def the_disk_is_of_the_same_moment_as_memory(how):
+    """The guest compares them all the time."""
+    arch, smp = how.split()
+    image = work.path("sectors.raw")
+    with open(image, "wb") as file:
+        file.truncate(4 << 20)
+    guest = protect(f"sectors-{arch}", arch, run_this=f"sectors -d /dev/vda {smp} 1000000",
+                    smp=int(smp), more=drive(image, arch))
+    standby = stand_by(guest, command=[*guest.command, *drive(image, arch, STANDBY)])
+    wait_until("nothing is released", lambda: b"round 500" in guest.shown())
+    time.sleep(random.random() / 5)
+    guest.kill()
+    wait_until("the standby does not go on", lambda: standby.shown().count(b"round") > 10)
+    check(b"is not of version" not in guest.shown() + standby.shown(), standby.shown())
+    standby.stop()
+    os.remove(image)
+
+
+@test
+def a_disk_of_its_own_is_refused():
+    """The standby's must be the guest's, and raw."""
+    images = [work.path("one.raw"), work.path("two.raw")]
+    for image in images:
+        with open(image, "wb") as file:
+            file.truncate(1 << 20)
+    guest = protect("disks", more=drive(images[0], "aarch64"))
+    other = stand_by(guest, command=[*guest.command, *drive(images[1], "aarch64")])
+    said = one_line(other.said(2))
+    check("writes other disks" in said and "file.locking=off" in said, said)
+    said = run(REPRISE, "live", guest.directory, "--", *guest.command,
+               *drive(images[0], "aarch64", STANDBY), status=2).stderr
+    check("is no part of its checkpoints" in one_line(said), said)
+    said = run(REPRISE, "protect", "-o", work.place("no"), "--qmp", work.path("no.qmp"), "--",
+               *stock_command("true"), "-blockdev", "driver=null-co,node-name=d,size=1048576",
+               "-device", "virtio-blk-device,drive=d", status=2).stderr
+    check("give it a raw image" in one_line(said), said)
 
 
 @test
@@ -161,7 +208,7 @@ def what_cannot_be_a_standby_is_refused():
 @test
 def a_guest_that_is_being_turned_off_is_turned_off():
     """Wherever it is killed on its way: it is off in the end, and its last lines are shown."""
-    for delay in (0, 0.02, 0.05):
+    for delay in (0, 0.05):
         guest = protect("off", run_this="seq 200; echo all of it")
         standby = stand_by(guest, "--qmp", work.path("off.qmp"))
         qmp = Qmp(guest.qmp_of_test, guest.process)

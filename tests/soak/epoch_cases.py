@@ -5,6 +5,7 @@
     follow-arm-01 ... 06    a recording of five minutes, followed: no difference, and how far behind
     live-arm                a guest goes on from 30 checkpoints, taken under load, to its end
     standby-arm-01 ... 05   10 times, a server is killed, and its client does not notice
+    standby-disk-arm-01, 02 likewise; it writes each answer down first, on a disk
     epochs-x86-01 ...       the same for x86_64 guests
 """
 
@@ -21,7 +22,7 @@ import time
 
 from tests.lib.checkout import TOP
 from tests.lib.qmp import Qmp
-from tests.lib.standby import Conversation
+from tests.lib.standby import Conversation, Disk
 from tests.lib.tool import REPRISE, info, stop_tool
 from tests.soak.cases import Case, served
 from tests.soak.guest import (GUEST_OK, PLACE, QMP, QUIT_S, Failure, Recording, guest_command,
@@ -41,7 +42,7 @@ FOLLOW_RUN = ("while :; do forkstorm -t 2 -n 20; pipes -t 2 -n 100; locks -t 2 -
               "faults -t 2 -n 2; racey -t 2 -n 200000; signals -t 2 -n 200; done")
 FOLLOWER_QMP = os.path.relpath(os.path.join(PLACE, "follower"), TOP)
 
-KILL_CASES, KILLS = 5, 10
+KILL_CASES, DISK_CASES, KILLS = 5, 2, 10
 
 LIVE_FORKS = 30
 LIVE_BAR_S = 1.0
@@ -203,13 +204,14 @@ def live(kind):
 
 # --- standbys --------------------------------------------------------------------------------
 
-def fail_over(kind, seed):
+def fail_over(kind, seed, writes=False):
     def function(recording):
         draw, longest, silent = random.Random(f"{kind} {seed}"), [], []
         for _ in range(KILLS):
             shutil.rmtree(recording.directory, ignore_errors=True)
             talk = Conversation(PLACE, recording.directory, ARCHES[kind],
-                                10 * draw.randrange(1, 10), draw.random() / 10, 150)
+                                10 * draw.randrange(1, 10), draw.random() / 10, 150,
+                                Disk(PLACE) if writes else None)
             longest.append(talk.longest_ms / 1000)
             silent.append(talk.silent_s)
         return (f"{KILLS} of {KILLS}, silent for {statistics.median(silent):.2f} s, at most "
@@ -228,4 +230,6 @@ def epoch_cases():
         cases += [Case(f"live-{kind}", live(kind), False)]
         cases += [Case(f"standby-{kind}-{i:02}", fail_over(kind, i), False)
                   for i in range(1, KILL_CASES + 1)]
+        cases += [Case(f"standby-disk-{kind}-{i:02}", fail_over(kind, i, writes=True), False)
+                  for i in range(1, DISK_CASES + 1)]
     return cases
