@@ -8,7 +8,7 @@ import tempfile
 
 from tests.lib.checkout import BUILD, TOP
 from tests.lib.process import one_line, run
-from tests.lib.tap import check, main, test, test_each
+from tests.lib.tap import check, long_test, main, test, test_each
 
 PATCHES = os.path.join(TOP, "qemu-patches")
 SERIES = open(os.path.join(PATCHES, "series")).read().split()
@@ -104,7 +104,7 @@ def tree_is_what_the_series_says():
     run(f"{TOP}/scripts/patches", "check", TREE)
 
 
-@test
+@long_test
 def edit_and_refresh_round_trip():
     """The whole workflow, on copies: a new commit becomes a new patch."""
     with tempfile.TemporaryDirectory(prefix="reprise-patches-") as scratch:

@@ -15,7 +15,7 @@ from tests.lib.time_travel import (ACCESS, TRAVEL_S, judge, met_an_end, record_r
 from tests.lib.tool import REPRISE, info
 
 work = GuestWorkspace()
-STOPS = 50
+STOPS = 24
 AT_ONCE_S = 5               # on a host that is busy with other things
 
 

@@ -7,7 +7,7 @@ from tests.fuzz.fuzz import TARGETS, build, clang, fuzz, make_seeds
 from tests.lib.tap import check, main, skip, test_each
 from tests.lib.tool import built_arches
 
-SECONDS = 8
+SECONDS = 5
 LEAST = 200                     # inputs, or it was no test
 
 

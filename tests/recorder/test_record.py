@@ -58,8 +58,8 @@ def an_image_of_the_user_is_recorded():
     check(work.replay(directory)[0] == output, "the console differs")
 
 
-@test_each(["tb-size=8", "tb-size=512", "one-insn-per-tb=on", "x-tlb-bits=6", "x-tlb-bits=16",
-            "x-tlb-grow=on"])
+@test_each(["tb-size=8", "x-tlb-bits=6", "x-tlb-grow=on"],
+           long=["tb-size=512", "one-insn-per-tb=on", "x-tlb-bits=16"])
 def caches_do_not_matter(option):
     directory, output, _ = work.hello()
     shown, _ = work.replay(directory, "--", "-accel", f"tcg,thread=multi,{option}")
@@ -280,7 +280,7 @@ def registers_that_are_as_they_were_are_not_changed():
     work.replay(work.path("changed-back"))
 
 
-@test_each(["recorder-stop", "recorder-checkpoint", "quit"])
+@test_each(["recorder-checkpoint", "quit"], long=["recorder-stop"])
 def what_comes_after_changed_registers_has_those_before(command):
     """The guest is still paused then."""
     with user_loop("paused") as (process, qmp):
@@ -377,7 +377,7 @@ def a_recording_that_is_whole_but_not_complete_replays():
     check("the recording is not complete: guest-shutdown" in line, line)
 
 
-@test_each([1, 3, 10])
+@test_each([3], long=[1, 10])
 def logs_that_end_anywhere_replay_up_to_there(part):
     directory = work.copy_of_hello()
     change_manifest(directory, "complete", "false")

@@ -261,8 +261,8 @@ def explain(accesses, start):
     return value
 
 
-@test_each(["cortex-a76 2 lock 4", "cortex-a76 2 raced 8", "cortex-a76 2 level3 16",
-            "max 1 digest 8"])
+@test_each(["cortex-a76 2 lock 4", "max 1 digest 8"],
+           long=["cortex-a76 2 raced 8", "cortex-a76 2 level3 16"])
 def it_makes_no_difference_how_it_is_replayed(what):
     """A lock word, data that is raced for, tables that walks write to, what interrupts change."""
     cpu, smp, name, size = what.split()
@@ -288,7 +288,7 @@ def a_lock_is_taken_as_often_as_the_guest_says():
           f"{len(taken)} times")
 
 
-@test_each(["stack", "second_stack", "level1", "level2", "vectors"])
+@test_each(["stack", "level2"], long=["second_stack", "level1", "vectors"])
 def whole_pages_can_be_watched(name):
     """Of the stack, tables and code: the replay is as ever."""
     directory, labels = bare("cortex-a76", 2, "bare.c")

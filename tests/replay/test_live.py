@@ -49,7 +49,7 @@ def record_again(again, directory, number, *options):
     return work.console.read(), said[1]
 
 
-@test_each(ARCHES)
+@test_each(["x86_64"], long=["aarch64"])
 def a_guest_goes_on_from_its_checkpoints(arch):
     """It runs on to its end, checks itself, and is recorded and replayed again."""
     directory, output = busy[arch]()
@@ -118,7 +118,7 @@ COUNT = "i=0; while [ $i -lt 40 ]; do i=$((i+1)); echo n $i at $(cut -d. -f1 /pr
     "sleep 0.05; done"
 
 
-@test_each(ARCHES)
+@test_each(["aarch64"], long=["x86_64"])
 def time_goes_on_where_it_was(arch):
     """Its numbers have no gap, and its clock does not jump."""
     directory = work.place("counter")
