@@ -319,12 +319,17 @@ static void look_again(void *opaque)
 
 bool epoch_check_take_over(uint64_t released, Error **errp)
 {
+    LogFileWriter writer;
+
     if (!recorder_replaying() || !player.standby) {
         error_setg(errp, "this is no standby");
         return false;
     }
-    if (log_reader_writer(order_reader_log(player.order, 0)) == LOG_FILE_HAS_WRITER) {
-        error_setg(errp, "the recorder still runs: end its QEMU first");
+    writer = log_reader_writer(order_reader_log(player.order, 0));
+    if (writer != LOG_FILE_HAS_NO_WRITER) {
+        error_setg(errp, writer == LOG_FILE_HAS_WRITER
+                   ? "the recorder still runs: end its QEMU first"
+                   : "cannot tell whether the recorder still runs: its file system has no leases");
         return false;
     }
     check.takes_over = true;

@@ -161,8 +161,7 @@ bool standby_open(const char *directory, Error **errp)
         return false;
     }
     if (!recorder_is_recorded_machine(player.manifest, errp) ||
-        !recorder_are_own_disks(player.manifest->disks, errp) ||
-        !is_free(directory, errp)) {
+        !is_free(directory, errp) || !recorder_disks_open(player.manifest->disks, errp)) {
         return false;
     }
     if (!once) {
@@ -187,16 +186,16 @@ void standby_close(void)
 }
 
 /*
- * Load the state of devices into the machine, which has just been a replay.  It has never run as a
- * machine, and if it was loaded in part it never must.
+ * Take the disks, and load the state of devices into the machine, which has just been a replay.  It
+ * has never run as a machine, and if it was loaded in part it never must.
  */
-static bool load(const GByteArray *state, Error **errp)
+static bool load(const char *directory, uint64_t number, const GByteArray *state, Error **errp)
 {
     bool loaded;
 
     runstate_set(RUN_STATE_PRELAUNCH);
     runstate_set(RUN_STATE_INMIGRATE);
-    loaded = machine_state_load_epoch(state, errp);
+    loaded = recorder_disks_take(directory, number, errp) && machine_state_load_epoch(state, errp);
     runstate_set(loaded ? RUN_STATE_PAUSED : RUN_STATE_INTERNAL_ERROR);
     return loaded;
 }
@@ -219,7 +218,7 @@ void standby_go_live(uint64_t number, uint64_t released)
     vm_stop(RUN_STATE_PAUSED);          /* no end of the replay: player.arrived is still set */
     kept = g_steal_pointer(&standby.kept);
     player_leave();
-    if (!recorder_disks_roll_back(directory, number, &failure) || !load(state, &failure)) {
+    if (!load(directory, number, state, &failure)) {
         RecorderReplayEnd *end = g_new0(RecorderReplayEnd, 1);
 
         end->divergence = g_strdup_printf("cannot take over: epoch %" PRIu64 ": %s", number,

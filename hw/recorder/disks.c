@@ -14,7 +14,9 @@
 #include "block/block-io.h"
 #include "block/block_int.h"
 #include "hw/qdev-core.h"
+#include "qapi/error.h"
 #include "qobject/qdict.h"
+#include "qemu/error-report.h"
 #include "qemu/main-loop.h"
 #include "qemu/module.h"
 #include "system/block-backend.h"
@@ -37,7 +39,10 @@ typedef struct Disk {
 
 static struct {
     GPtrArray *filters;         /* of BlockDriverState; or NULL */
+    Error *why;                 /* nobody else may change the nodes */
+    bool is_blocked;            /* nobody may now */
     DiskUndo *undo;             /* NULL: nothing is saved */
+    GArray *images;             /* of a standby, descriptors; or NULL */
 } disks;
 
 /* --- which disks there are ------------------------------------------------------------------ */
@@ -51,10 +56,28 @@ static void disk_free(void *opaque)
     g_free(disk);
 }
 
+/* Return true if this process has the file open: a path may lead to another one by now. */
+static bool is_open(const struct stat *file)
+{
+    g_autoptr(GDir) fds = g_dir_open("/proc/self/fd", 0, NULL);
+    const char *name;
+
+    while (fds && (name = g_dir_read_name(fds))) {
+        struct stat st;
+
+        if (fstat(atoi(name), &st) == 0 && st.st_dev == file->st_dev &&
+            st.st_ino == file->st_ino) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Return the path of the file whose bytes are those of the disk, or NULL. */
 static char *image_of(BlockBackend *blk)
 {
     BlockDriverState *file;
+    struct stat st;
     int64_t size;
 
     GRAPH_RDLOCK_GUARD_MAINLOOP();
@@ -66,7 +89,8 @@ static char *image_of(BlockBackend *blk)
     }
     if ((g_strcmp0(bdrv_get_format_name(file), "file") != 0 &&
          g_strcmp0(bdrv_get_format_name(file), "host_device") != 0) ||
-        size < 0 || bdrv_getlength(file) != size || !*file->exact_filename) {
+        size < 0 || bdrv_getlength(file) != size || stat(file->exact_filename, &st) < 0 ||
+        (S_ISREG(st.st_mode) && st.st_size != size) || !is_open(&st)) {
         return NULL;
     }
     return g_strdup(file->exact_filename);
@@ -147,6 +171,14 @@ bool recorder_can_have_disks(const RecorderOptions *options, Error **errp)
            (!options->hold || are_read_only("hold output", "would be seen at once", errp));
 }
 
+/* Return what a manifest says of a disk whose image has been stat'ed. */
+static char *describe(const Disk *disk, const struct stat *image)
+{
+    return g_strdup_printf("%s %" PRIu64 ":%" PRIu64 " %" PRId64, disk->device,
+                           (uint64_t)image->st_dev, (uint64_t)image->st_ino,
+                           blk_getlength(disk->blk));
+}
+
 char **recorder_own_disks(void)
 {
     g_autoptr(GPtrArray) all = all_disks();
@@ -160,27 +192,12 @@ char **recorder_own_disks(void)
         const Disk *disk = all->pdata[i];
         struct stat st = { .st_ino = 0 };
 
-        if (disk->image) {
+        if (disk->image) {              /* else nothing of it is saved: it is no standby's */
             stat(disk->image, &st);
         }
-        texts[i] = g_strdup_printf("%s %" PRIu64 ":%" PRIu64 " %" PRId64, disk->device,
-                                   (uint64_t)st.st_dev, (uint64_t)st.st_ino,
-                                   blk_getlength(disk->blk));
+        texts[i] = describe(disk, &st);
     }
     return texts;
-}
-
-bool recorder_are_own_disks(char *const *recorded, Error **errp)
-{
-    g_auto(GStrv) own = recorder_own_disks();
-
-    if (own && recorded ? g_strv_equal((const char *const *)recorded, (const char *const *)own)
-                        : !own && !recorded) {
-        return true;
-    }
-    error_setg(errp, "this machine writes other disks: give it the images of the guest itself, "
-               "with file.locking=off");
-    return false;
 }
 
 /* --- the filter --------------------------------------------------------------------------- */
@@ -215,7 +232,8 @@ static int coroutine_fn GRAPH_RDLOCK save(BlockDriverState *bs, int64_t offset, 
                                           offset, old, n, &error)) {
             recorder_fail("%s", error->message);
             /* The write begins all the same, so no standby may go on from before it. */
-            recorder_epochs_forget_states(recorder_epochs_written() + 2);
+            recorder_epochs_settle();
+            recorder_epochs_forget_states();
             return 0;
         }
         offset += n;
@@ -267,12 +285,7 @@ static int coroutine_fn GRAPH_RDLOCK filter_write_zeroes(BlockDriverState *bs, i
     return save(bs, offset, bytes) ?: bdrv_co_pwrite_zeroes(bs->file, offset, bytes, flags);
 }
 
-static int coroutine_fn GRAPH_RDLOCK filter_discard(BlockDriverState *bs, int64_t offset,
-                                                    int64_t bytes)
-{
-    return save(bs, offset, bytes) ?: bdrv_co_pdiscard(bs->file, offset, bytes);
-}
-
+/* Without a function of its own, discards do nothing: what they discard would have to be saved. */
 static BlockDriver filter_driver = {
     .format_name = FILTER,
     .instance_size = sizeof(Filter),
@@ -282,7 +295,6 @@ static BlockDriver filter_driver = {
     .bdrv_co_preadv_part = filter_read,
     .bdrv_co_pwritev_part = filter_write,
     .bdrv_co_pwrite_zeroes = filter_write_zeroes,
-    .bdrv_co_pdiscard = filter_discard,
     .is_filter = true,
 };
 
@@ -295,12 +307,33 @@ block_init(register_filter);
 
 /* --- while recording ------------------------------------------------------------------------- */
 
+/* Let nobody else change what is between a disk's device and its image; or end that. */
+static void block_others(bool is_blocked)
+{
+    GRAPH_RDLOCK_GUARD_MAINLOOP();
+
+    for (unsigned i = 0; disks.filters && i < disks.filters->len; i++) {
+        for (BlockDriverState *node = disks.filters->pdata[i]; node;
+             node = node->file ? node->file->bs : NULL) {
+            if (is_blocked) {
+                bdrv_op_block_all(node, disks.why);
+            } else {
+                bdrv_op_unblock_all(node, disks.why);
+            }
+        }
+    }
+}
+
 static void take_out(void *opaque)
 {
     GPtrArray *filters = g_steal_pointer(&disks.filters);
 
     for (unsigned i = 0; filters && i < filters->len; i++) {
-        bdrv_drop_filter(filters->pdata[i], &error_abort);
+        Error *error = NULL;
+
+        if (bdrv_drop_filter(filters->pdata[i], &error) < 0) {
+            warn_report_err(error);     /* somebody uses it: it may stay, and does nothing */
+        }
         bdrv_unref(filters->pdata[i]);
     }
     if (filters) {
@@ -313,6 +346,9 @@ bool recorder_disks_prepare(Error **errp)
     g_autoptr(GPtrArray) all = all_disks();
 
     take_out(NULL);
+    if (!disks.why) {
+        error_setg(&disks.why, "a standby must find what the guest writes");
+    }
     disks.filters = g_ptr_array_new();
     for (unsigned i = 0; i < all->len; i++) {
         BlockDriverState *below = blk_bs(((Disk *)all->pdata[i])->blk), *filter;
@@ -322,12 +358,13 @@ bool recorder_disks_prepare(Error **errp)
         qdict_put_str(options, "file", bdrv_get_node_name(below));
         filter = bdrv_insert_node(below, options, BDRV_O_RDWR, errp);
         if (!filter) {
-            recorder_disks_stop();
             return false;
         }
         ((Filter *)filter->opaque)->disk = i;
         g_ptr_array_add(disks.filters, filter);
     }
+    block_others(true);
+    disks.is_blocked = true;
     return true;
 }
 
@@ -339,38 +376,104 @@ void recorder_disks_start(int directory_fd, const char *directory)
 void recorder_disks_stop(void)
 {
     g_clear_pointer(&disks.undo, disk_undo_free);
+    if (disks.is_blocked) {
+        disks.is_blocked = false;
+        block_others(false);
+    }
     if (disks.filters) {
         aio_bh_schedule_oneshot(qemu_get_aio_context(), take_out, NULL);
     }
 }
 
-/* --- taking over -------------------------------------------------------------------------- */
+/* --- a standby ------------------------------------------------------------------------------ */
 
-bool recorder_disks_roll_back(const char *directory, uint64_t epoch, Error **errp)
+/*
+ * QEMU's locks of an image are of single bytes (block/file-posix.c): one for each permission that it
+ * has, and one for each that it leaves to nobody else.
+ */
+enum {
+    LOCKED_OWN = 100, LOCKED_OTHERS = 200,
+    PERM_READ = 0, PERM_WRITE = 1, PERM_RESIZE = 3,
+};
+
+static const int locks[] = {
+    LOCKED_OWN + PERM_READ, LOCKED_OWN + PERM_WRITE,
+    LOCKED_OTHERS + PERM_WRITE, LOCKED_OTHERS + PERM_RESIZE,
+};
+
+static void close_images(void)
+{
+    for (unsigned i = 0; disks.images && i < disks.images->len; i++) {
+        close(g_array_index(disks.images, int, i));
+    }
+    g_clear_pointer(&disks.images, g_array_unref);
+}
+
+bool recorder_disks_open(char *const *recorded, Error **errp)
 {
     g_autoptr(GPtrArray) all = all_disks();
-    g_autofree int *fds = g_new0(int, all->len + 1);
-    g_autoptr(GError) error = NULL;
-    bool done = true;
-    unsigned n = 0;
 
-    while (done && n < all->len) {
-        const Disk *disk = all->pdata[n];
+    close_images();
+    disks.images = g_array_new(false, false, sizeof(int));
+    for (unsigned i = 0; i < all->len || (recorded && recorded[i]); i++) {
+        const Disk *disk = i < all->len ? all->pdata[i] : NULL;
+        int fd = disk && disk->image ? open(disk->image, O_RDWR | O_CLOEXEC) : -1;
+        g_autofree char *text = NULL;
+        struct stat st;
 
-        fds[n] = open(disk->image, O_RDWR | O_CLOEXEC);
-        done = fds[n] >= 0;
-        if (done) {
-            n++;
-        } else {
-            error_setg_file_open(errp, errno, disk->image);
+        if (fd >= 0) {
+            g_array_append_val(disks.images, fd);
+        }
+        if (fd >= 0 && fstat(fd, &st) == 0) {
+            text = describe(disk, &st);
+        }
+        if (!recorded || !text || g_strcmp0(recorded[i], text) != 0) {
+            error_setg(errp, "this machine writes other disks: give it the images of the guest "
+                       "itself, with file.locking=off");
+            close_images();
+            return false;
         }
     }
-    if (done && !disk_undo_roll_back(directory, epoch, fds, n, &error)) {
+    return true;
+}
+
+/* Return false and set @errp if another QEMU writes the image, or means to. */
+static bool lock(int fd, Error **errp)
+{
+    if (qemu_lock_fd_test(fd, LOCKED_OWN + PERM_WRITE, 1, true) < 0 ||
+        qemu_lock_fd_test(fd, LOCKED_OTHERS + PERM_WRITE, 1, true) < 0) {
+        error_setg(errp, "another process uses the image of a disk");
+        return false;
+    }
+    for (unsigned i = 0; i < ARRAY_SIZE(locks); i++) {
+        if (qemu_lock_fd(fd, locks[i], 1, false) < 0) {
+            error_setg(errp, "cannot lock the image of a disk");
+            return false;
+        }
+    }
+    return true;
+}
+
+bool recorder_disks_take(const char *directory, uint64_t epoch, Error **errp)
+{
+    const int *fds = (const int *)disks.images->data;
+    g_autoptr(GError) error = NULL;
+
+    for (unsigned i = 0; i < disks.images->len; i++) {
+        if (!lock(fds[i], errp)) {
+            return false;
+        }
+    }
+    if (!disk_undo_roll_back(directory, epoch, fds, disks.images->len, &error)) {
         error_setg(errp, "%s", error->message);
-        done = false;
+        return false;
     }
-    for (unsigned i = 0; i < n; i++) {
-        close(fds[i]);
+    /* Later writes may reach the host's disk before earlier ones that are undone. */
+    for (unsigned i = 0; i < disks.images->len; i++) {
+        if (fdatasync(fds[i]) < 0) {
+            error_setg_errno(errp, errno, "cannot write the image of a disk");
+            return false;
+        }
     }
-    return done;
+    return true;
 }

@@ -21,12 +21,11 @@ bool recorder_can_have_disks(const RecorderOptions *options, Error **errp);
  * its image, and its size.  NULL: there is none.
  */
 char **recorder_own_disks(void);
-/* Return false and set @errp if the disks that this machine may write are not @recorded. */
-bool recorder_are_own_disks(char *const *recorded, Error **errp);
 
 /*
- * Put the filters in.  They do nothing until recorder_disks_start().  Other work of the main thread
- * is done on the way.  Return false and set @errp on failure.
+ * Put the filters in, and let nobody else change what is between a disk's device and its image.
+ * The filters do nothing until recorder_disks_start().  Other work of the main thread is done on
+ * the way.  Return false and set @errp on failure; recorder_disks_stop() must be called then, too.
  */
 bool recorder_disks_prepare(Error **errp);
 /* Save what disks have before writes, in the directory of the recording; both are the caller's. */
@@ -34,10 +33,18 @@ void recorder_disks_start(int directory_fd, const char *directory);
 /* End that.  The filters are taken out soon. */
 void recorder_disks_stop(void);
 
+/* --- a standby ---------------------------------------------------------------------------- */
+
 /*
- * Bring the images back to the end of @epoch of the recording in @directory, whose recorder is
- * dead.  Return false and set @errp on failure.
+ * Open the images of the disks that this machine may write.  Return false and set @errp if they are
+ * not @recorded, or cannot be opened.
  */
-bool recorder_disks_roll_back(const char *directory, uint64_t epoch, Error **errp);
+bool recorder_disks_open(char *const *recorded, Error **errp);
+/*
+ * Lock the images as QEMU does, and bring them back to the end of @epoch of the recording in
+ * @directory, whose recorder is dead.  They stay open and locked.  Return false and set @errp on
+ * failure.
+ */
+bool recorder_disks_take(const char *directory, uint64_t epoch, Error **errp);
 
 #endif

@@ -73,7 +73,7 @@ static struct {
     bool is_overdue;            /* an epoch was to end while the last one was being written */
     RamDigestTracker *digest;
     Point *last;                /* where the last epoch ended; NULL: there was none */
-    uint64_t n_written;
+    uint64_t n_written, n_taken;        /* the former are fewer if one cannot be written */
     Pending *pending;
 } epochs;
 
@@ -90,6 +90,15 @@ static void pending_free(Pending *pending)
     g_free(pending);
 }
 
+/* Remove what a standby would need of the epochs before @before. */
+static void forget_states(uint64_t before)
+{
+    for (; epochs.with_devices && epochs.first_state < before; epochs.first_state++) {
+        epoch_state_remove(epochs.directory_fd, epochs.first_state);
+        disk_undo_remove(epochs.directory_fd, epochs.first_state);
+    }
+}
+
 void recorder_epochs_settle(void)
 {
     Pending *pending = epochs.pending;
@@ -103,7 +112,7 @@ void recorder_epochs_settle(void)
         recorder_fail("%s", pending->error->message);
     } else {
         epochs.n_written = pending->epoch->number;
-        recorder_epochs_forget_states(epochs.n_written);
+        forget_states(epochs.n_written);
         qapi_event_send_recorder_epoch(pending->epoch->number, pending->pause_s, pending->bytes);
     }
     pending_free(pending);
@@ -192,7 +201,7 @@ static Pending *take_stopped(void)
 
     recorder_dma_hold();
     pending->epoch = epoch_new(epochs.last->n_vcpus);
-    pending->epoch->number = epochs.n_written + 1;
+    pending->epoch->number = ++epochs.n_taken;
     pending->epoch->time_us = g_get_real_time();
     take(pending);
     if (epochs.with_devices) {
@@ -208,8 +217,13 @@ static Pending *take_stopped(void)
  */
 static void finish_requests(bool is_running)
 {
+    bool was_running;
+
     epochs.is_ending = true;
-    bdrv_drain_all();
+    do {
+        was_running = runstate_is_running();
+        bdrv_drain_all();               /* a device that is stopped meanwhile may begin another */
+    } while (was_running != runstate_is_running());
     epochs.is_ending = false;
     if (is_running) {
         pause_all_vcpus();
@@ -304,7 +318,7 @@ bool recorder_epochs_start(const char *directory, int directory_fd, LogWriter *w
     before = machine_state_take_bits(MACHINE_STATE_EPOCHS, &unwanted);
     epochs.digest = machine_state_track_digest();
     epochs.last = point_new(MACHINE(qdev_get_machine())->smp.cpus);
-    epochs.n_written = 0;
+    epochs.n_written = epochs.n_taken = 0;
     epochs.directory = directory;
     epochs.directory_fd = directory_fd;
     epochs.with_devices = with_devices;
@@ -335,17 +349,14 @@ void recorder_epochs_stop(void)
     machine_state_share_changes(false);
 }
 
-void recorder_epochs_forget_states(uint64_t before)
+void recorder_epochs_forget_states(void)
 {
-    for (; epochs.with_devices && epochs.first_state < before; epochs.first_state++) {
-        epoch_state_remove(epochs.directory_fd, epochs.first_state);
-        disk_undo_remove(epochs.directory_fd, epochs.first_state);
-    }
+    forget_states(recorder_epochs_current() + 1);
 }
 
 uint64_t recorder_epochs_current(void)
 {
-    return (epochs.pending ? epochs.pending->epoch->number : epochs.n_written) + 1;
+    return epochs.n_taken + 1;
 }
 
 uint64_t recorder_epochs_written(void)

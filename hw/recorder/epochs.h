@@ -23,8 +23,8 @@ void recorder_epochs_stop(void);
 void recorder_epochs_has_output(void);
 /* Wait until the last epoch that has ended is written, and tell clients of it. */
 void recorder_epochs_settle(void);
-/* Remove the states of epochs whose numbers are below @before.  Also after the stop. */
-void recorder_epochs_forget_states(uint64_t before);
+/* Remove what a standby would need of all epochs.  Also after the stop. */
+void recorder_epochs_forget_states(void);
 /* Return the number of the epoch that has not ended yet. */
 uint64_t recorder_epochs_current(void);
 /* Return how many epochs were written; 0 also if there are none. */

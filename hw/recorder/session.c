@@ -318,7 +318,7 @@ static void remove_leftovers(void)
     recorder_disks_stop();
     recorder_hold_stop();
     recorder_epochs_stop();
-    recorder_epochs_forget_states(recorder_epochs_written() + 2);
+    recorder_epochs_forget_states();
     g_clear_pointer(&session.ram, ram_image_writer_free);
     g_clear_pointer(&session.writer, log_writer_free);
     checkpoint_remove(checkpoint);
@@ -460,11 +460,10 @@ static gpointer bring_to_disk(gpointer opaque)
 static void first_step(Start *start)
 {
     const RecorderOptions *options = start->options;
-    bool was_running = runstate_is_running();
+    bool was_running;
 
     if (!check_options(options, &start->error) ||
-        !recorder_can_have_disks(options, &start->error) ||
-        (options->standby && !recorder_active() && !recorder_disks_prepare(&start->error))) {
+        !recorder_can_have_disks(options, &start->error)) {
         return;
     }
     if (recorder_active()) {
@@ -477,8 +476,10 @@ static void first_step(Start *start)
         !recorder_block_others(false, &start->error)) {
         return;
     }
-    if (!recorder_make_directory(start->directory, &start->error) ||
+    if ((options->standby && !recorder_disks_prepare(&start->error)) ||
+        !recorder_make_directory(start->directory, &start->error) ||
         !open_directory(start->directory, &start->error)) {
+        recorder_disks_stop();
         session_clear();
         return;
     }
@@ -495,6 +496,7 @@ static void first_step(Start *start)
         session.manifest->standby = options->standby;
     }
     manifest_set_orders(session.manifest, &options->orders);
+    was_running = runstate_is_running();
     pause_if(was_running);
     if (begin(&start->error)) {
         session.start = start;
@@ -552,8 +554,6 @@ bool coroutine_fn recorder_start(const char *directory, const RecorderOptions *o
         start.thread = g_thread_new("checkpoint", bring_to_disk, &start);
         qemu_coroutine_yield();
         in_main_loop(last_step, &start);
-    } else if (!recorder_active()) {
-        recorder_disks_stop();
     }
     error_propagate(errp, start.error);
     return !start.error;
@@ -644,7 +644,7 @@ static void end(const char *reason)
         manifest->end_reason = g_strdup(error->message);
     }
     recorder_disks_stop();
-    recorder_epochs_forget_states(recorder_epochs_written() + 2);   /* one may have failed */
+    recorder_epochs_forget_states();
     recorder_hold_stop();
     recorder_limits_end(manifest->complete, manifest->end_reason);
     qapi_event_send_recorder_stopped(session.directory, manifest->complete, manifest->end_reason);

@@ -6,6 +6,7 @@ import os
 import random
 import re
 import signal
+import subprocess
 import time
 
 from tests.lib.guest_recording import GuestWorkspace, stock_command
@@ -102,6 +103,58 @@ def the_disk_is_of_the_same_moment_as_memory(how):
     check(b"is not of version" not in guest.shown() + standby.shown(), standby.shown())
     standby.stop()
     os.remove(image)
+
+
+@test
+def a_disk_is_left_alone_while_it_is_protected():
+    """Afterwards it is as any other, and the guest goes on with it and ends in order."""
+    image = work.path("alone.raw")
+    with open(image, "wb") as file:
+        file.truncate(4 << 20)
+    guest = protect("alone", run_this="sectors -d /dev/vda 1 1000000",
+                    more=drive(image, "aarch64"))
+    qmp = Qmp(guest.qmp_of_test, guest.process)
+    wait_until("it is not recorded", lambda: qmp("query-recorder")["return"].get("epochs", 0) > 2)
+    requests = [("block_resize", {"device": "d", "size": 1 << 20}),
+                ("blockdev-snapshot-sync", {"device": "d", "snapshot-file": work.path("more"),
+                                            "format": "qcow2"})]
+    for command, arguments in requests:
+        said = qmp(command, **arguments)["error"]["desc"]
+        check("a standby must find what the guest writes" in said, said)
+    check(qmp("recorder-stop") == {"return": {}}, "it does not stop")
+    leftovers = [name for name in os.listdir(guest.directory) if name.startswith("disks-")]
+    check(not leftovers, leftovers)
+    before = guest.shown().count(b"round")
+    wait_until("the guest does not go on", lambda: guest.shown().count(b"round") > before + 10)
+    check(b"is not of version" not in guest.shown(), guest.shown()[-300:])
+    check(qmp("block_resize", device="d", size=8 << 20) == {"return": {}}, "resize")
+    qmp("quit")
+    qmp.close()
+    guest.said(0)
+    check(os.path.getsize(image) == 8 << 20, "it was not resized")
+
+
+@test
+def a_disk_that_somebody_else_has_is_not_taken_over():
+    """Somebody has started the guest's usual QEMU again, which has locked it."""
+    image = work.path("locked.raw")
+    with open(image, "wb") as file:
+        file.truncate(4 << 20)
+    guest = protect("locked", run_this="sectors -d /dev/vda 1 1000000",
+                    more=drive(image, "aarch64", ",format=raw,file.locking=off"))
+    standby = stand_by(guest, command=[*guest.command, *drive(image, "aarch64", STANDBY)])
+    wait_until("nothing is released", lambda: b"round 500" in guest.shown())
+    path = work.path("usual.qmp")
+    usual = subprocess.Popen([*guest.command, "-S", *drive(image, "aarch64"), "-qmp",
+                              f"unix:{path},server=on,wait=off"], stdin=subprocess.DEVNULL,
+                             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    after_test(usual.communicate)
+    after_test(usual.kill)
+    Qmp(path, usual).close()
+    guest.kill()
+    said = one_line(standby.said(1))
+    check("another process uses the image of a disk" in said, said)
+    check(not standby.shown(), "it went on")
 
 
 @test
