@@ -388,8 +388,8 @@ void recorder_disks_stop(void)
 /* --- a standby ------------------------------------------------------------------------------ */
 
 /*
- * QEMU's locks of an image are of single bytes (block/file-posix.c): one for each permission that it
- * has, and one for each that it leaves to nobody else.
+ * QEMU's locks of an image are of single bytes (block/file-posix.c): one for each permission that
+ * it has, and one for each that it leaves to nobody else.
  */
 enum {
     LOCKED_OWN = 100, LOCKED_OTHERS = 200,
