@@ -294,7 +294,8 @@ def vcpus_are_not_pinned_to_cores_after_a_divergence():
     while not qmp.named("RECORDER_REPLAYED"):
         pinned += [own for own in cores_of_vcpus(qmp) if own < cores]
         time.sleep(0.01)
-    check("vCPU 0 at position" in qmp.event("RECORDER_DIVERGED")["divergence"], "it is another one")
+    # vCPU 0 has another exception; what follows from it may be noticed on any of them first.
+    check("at position" in qmp.event("RECORDER_DIVERGED")["divergence"], "it is another one")
     check(pinned, "none was pinned while it was replayed")
     check(cores_of_vcpus(qmp) == [cores] * 4, f"they still are: {cores_of_vcpus(qmp)}")
     qmp("quit")
