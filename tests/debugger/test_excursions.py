@@ -6,7 +6,7 @@ import re
 
 from tests.lib.guest_recording import GuestWorkspace, end, kill_recorder, stock_command
 from tests.lib.process import run
-from tests.lib.tap import check, main, test, test_each
+from tests.lib.tap import check, long_test, main, test, test_each
 from tests.lib.time_travel import (ACCESS, MEM_MIB, judge, met_an_end, record_race, travel, wander)
 from tests.lib.tool import REPRISE, info
 
@@ -30,7 +30,7 @@ def excursions_come_to_where_a_plain_replay_is(how):
     judge(work, directory, seen)
 
 
-@test
+@long_test
 def snapshots_may_have_little_memory():
     with travel(work, recorded(), "--snapshots", "1M") as session:
         seen = wander(session, seed=9, n=FEW)

@@ -498,7 +498,7 @@ int main(int argc, char **argv)
     const char *role = argc > 1 ? argv[1] : "";
     bool serves = strcmp(role, "serve") == 0, asks = strcmp(role, "ask") == 0;
 
-    guest_init("counter", 200, serves || asks ? 1 : argc, argv);
+    guest_init("counter", 50, serves || asks ? 1 : argc, argv);
     requests = guest_map(sizeof(*requests), MAP_SHARED);
     optind = 0;         /* the roles' options are another vector */
     if (serves) {

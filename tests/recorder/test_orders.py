@@ -111,7 +111,7 @@ def replay_begins_at_any_checkpoint(order):
     os.remove(disk)
 
 
-@test_each(["karma", ALL], long=["karma:0", "rerun"])
+@test_each([ALL], long=["karma", "karma:0", "rerun"])
 def a_killed_recorder_loses_little(order):
     """What it showed half a second before; a repaired recording replays by each order."""
     directory = work.place("killed")

@@ -92,7 +92,7 @@ def no_damage_to_episodes_goes_unnoticed():
     source = random.Random(SEED)
     logs = [name for name in files_of(directory) if name.endswith((".karma", ".rerun"))]
     check(len(logs) == 6, logs)
-    for i in range(ROUNDS // 2):
+    for i in range(ROUNDS // 4):
         name = logs[i % len(logs)]
         size = os.path.getsize(os.path.join(directory, name))
         damage = Damage(name, source.randrange(size), source.choice((None, i % 8)))

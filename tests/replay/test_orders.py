@@ -7,7 +7,7 @@ import time
 from tests.lib.guest_recording import GuestWorkspace, end, kill_recorder, stock_command
 from tests.lib.process import run
 from tests.lib.qmp import Qmp
-from tests.lib.tap import check, main, test, test_each
+from tests.lib.tap import check, long_test, main, test, test_each
 from tests.lib.time_travel import judge, travel, wander
 from tests.lib.tool import REPRISE, info
 
@@ -112,7 +112,7 @@ def a_debugger_follows_the_order_that_it_is_told():
         check("moment" in said, said)
 
 
-@test
+@long_test
 def what_was_cut_off_is_replayed_by_each_order():
     """The recorder is killed while three vCPUs sleep, and others wait for what they did before."""
     directory = work.place("killed")
