@@ -248,15 +248,16 @@ def explain(accesses, start):
     value = {}
     last = Counter()
     for access in accesses:
-        check(access.position >= last[access.stream], f"out of order: {access}")
+        if access.position < last[access.stream]:       # there may be millions: no text for each
+            check(False, f"out of order: {access}")
         last[access.stream] = access.position
         first = max(access.address, start)
         n = access.address + access.size - first
         for i in range(min(n, VALUE)):
             before, after = (None if number is None else number >> 8 * i & 255
                              for number in (access.before, access.after))
-            check(value.get(first + i, before) == before or first + i > start + VALUE,
-                  f"{access}: byte {i} was {value.get(first + i)}")
+            if value.get(first + i, before) != before and first + i <= start + VALUE:
+                check(False, f"{access}: byte {i} was {value.get(first + i)}")
             value[first + i] = before if after is None else after
     return value
 
@@ -267,11 +268,13 @@ def it_makes_no_difference_how_it_is_replayed(what):
     """A lock word, data that is raced for, tables that walks write to, what interrupts change."""
     cpu, smp, name, size = what.split()
     directory, labels = bare(cpu, int(smp), "bare.c")
-    seen = watch(directory, labels[name], int(size))
+    # Who waits for a lock loads it again and again, on a busy host millions of times.
+    kind = ["writes"] if name == "lock" else []
+    seen = watch(directory, labels[name], int(size), *kind)
     check(len(seen) > 100, f"{len(seen)} accesses")
     explain(seen, labels[name])
     for way in WAYS:
-        other = watch(directory, labels[name], int(size), *way)
+        other = watch(directory, labels[name], int(size), *kind, *way)
         explain(other, labels[name])
         check(Counter(other) == Counter(seen), f"{way}: {len(other)} accesses, not {len(seen)}")
 
