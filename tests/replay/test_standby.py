@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A standby that goes on with the guest when the QEMU that records it is killed."""
 
+import contextlib
 import fcntl
 import os
 import random
@@ -267,7 +268,10 @@ def a_guest_that_is_being_turned_off_is_turned_off():
         qmp = Qmp(guest.qmp_of_test, guest.process)
         qmp.event("SHUTDOWN")
         time.sleep(delay)
-        guest.kill()
+        emulator = emulator_of(guest.process)
+        with contextlib.suppress(ProcessLookupError):
+            if emulator:                    # else it has ended by itself
+                os.kill(emulator, signal.SIGKILL)
         qmp.close()
         standby.said(0)
         check(b"all of it" in guest.shown() + standby.shown(), "what is shown")
