@@ -3,10 +3,10 @@
  * What disks had before the guest wrote to them, a file `disks-N` for the writes of epoch N.  The
  * recorder saves that before it lets a write begin.  So whoever goes on with the guest from the end
  * of an epoch can bring its disks back to that moment, wherever the recorder was when it died.
- * docs/log-format.md, "Epochs", describes the file.
+ * docs/log-format.md, "Disks", describes the file.
  *
- * The file is removed when the epoch has ended and is in the file of epochs: nobody goes on from an
- * earlier one.
+ * The file is removed when the epoch and the next one are in the file of epochs: nobody goes on
+ * from an earlier one.
  */
 #ifndef RECORDING_DISK_UNDO_H
 #define RECORDING_DISK_UNDO_H

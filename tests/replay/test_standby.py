@@ -35,6 +35,13 @@ def stand_by(guest, *options, command=None):
     return standby
 
 
+def empty_disk(name):
+    image = work.path(f"{name}.raw")
+    with open(image, "wb") as file:
+        file.truncate(4 << 20)
+    return image
+
+
 def lines(shown):
     """The numbers and the times of the guest's lines that are whole."""
     return [(int(n), float(t)) for n, t in re.findall(rb"line (\d+) at ([\d.]+) end", shown)]
@@ -91,9 +98,7 @@ def what_was_written_down_is_on_the_disk(arch):
 def the_disk_is_of_the_same_moment_as_memory(how):
     """The guest compares them all the time."""
     arch, smp = how.split()
-    image = work.path("sectors.raw")
-    with open(image, "wb") as file:
-        file.truncate(4 << 20)
+    image = empty_disk("sectors")
     guest = protect(f"sectors-{arch}", arch, run_this=f"sectors -d /dev/vda {smp} 1000000",
                     smp=int(smp), more=drive(image, arch))
     standby = stand_by(guest, command=[*guest.command, *drive(image, arch, STANDBY)])
@@ -109,9 +114,7 @@ def the_disk_is_of_the_same_moment_as_memory(how):
 @test
 def a_disk_is_left_alone_while_it_is_protected():
     """Afterwards it is as any other, and the guest goes on with it and ends in order."""
-    image = work.path("alone.raw")
-    with open(image, "wb") as file:
-        file.truncate(4 << 20)
+    image = empty_disk("alone")
     guest = protect("alone", run_this="sectors -d /dev/vda 1 1000000",
                     more=drive(image, "aarch64"))
     qmp = Qmp(guest.qmp_of_test, guest.process)
@@ -138,9 +141,7 @@ def a_disk_is_left_alone_while_it_is_protected():
 @test
 def a_disk_that_somebody_else_has_is_not_taken_over():
     """Somebody has started the guest's usual QEMU again, which has locked it."""
-    image = work.path("locked.raw")
-    with open(image, "wb") as file:
-        file.truncate(4 << 20)
+    image = empty_disk("locked")
     guest = protect("locked", run_this="sectors -d /dev/vda 1 1000000",
                     more=drive(image, "aarch64", ",format=raw,file.locking=off"))
     standby = stand_by(guest, command=[*guest.command, *drive(image, "aarch64", STANDBY)])
@@ -161,10 +162,7 @@ def a_disk_that_somebody_else_has_is_not_taken_over():
 @test
 def a_disk_of_its_own_is_refused():
     """The standby's must be the guest's, and raw."""
-    images = [work.path("one.raw"), work.path("two.raw")]
-    for image in images:
-        with open(image, "wb") as file:
-            file.truncate(1 << 20)
+    images = [empty_disk(name) for name in ("one", "two")]
     guest = protect("disks", more=drive(images[0], "aarch64"))
     other = stand_by(guest, command=[*guest.command, *drive(images[1], "aarch64")])
     said = one_line(other.said(2))
